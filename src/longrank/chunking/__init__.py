@@ -1,0 +1,1 @@
+"""From long text to pieces a model can read."""

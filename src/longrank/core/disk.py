@@ -1,0 +1,31 @@
+"""Files written whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path`` (file or folder) that takes its name only if the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # the suffixes stay at the end, so a writer that looks at '.gz' sees it
+    temporary = path.with_name(f".{os.getpid()}-{path.name}")
+    try:
+        yield temporary
+        if path.is_dir():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace a file's text in one step."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

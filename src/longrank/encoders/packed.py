@@ -1,0 +1,142 @@
+"""A BERT forward pass that never pays for padding.
+
+Rows are laid end to end. Linear layers see one long matrix; attention runs over groups of rows of equal length,
+so it needs no mask and stays on the fast path of ``scaled_dot_product_attention``. The last layer is computed only
+where it is read: at [CLS], unless token states are asked for. Works on the weights of transformers' ``BertModel``
+and ``ElectraModel`` and gives their numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from longrank.encoders.rows import Encoded, Needs, Row
+
+PACKABLE = frozenset({"bert", "electra"})
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Rows of equal length that lie side by side."""
+
+    start: int
+    rows: int
+    length: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.rows * self.length
+
+
+def encode_packed(model: Any, rows: Sequence[Row], *, needs: Needs, mean_pooling: bool = False) -> Encoded:
+    """States of the rows, in their order, from a BERT-type model of transformers."""
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    ordered = [rows[i] for i in order]
+    groups = _groups([len(row) for row in ordered])
+    everywhere = mean_pooling or bool(needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY))
+
+    states = _embed(model, ordered)
+    history = [states]
+    for layer in model.encoder.layer[:-1]:
+        states = _layer(layer, states, groups)
+        if needs & Needs.LAYERS:
+            history.append(states)
+    last = model.encoder.layer[-1]
+    states = _layer(last, states, groups) if everywhere else _layer_at_first(last, states, groups)
+    history.append(states)
+
+    back = torch.from_numpy(np.argsort(order, kind="stable"))
+    lengths = tuple(len(row) for row in rows)
+    pooled = (_pool(states, groups, mean=mean_pooling) if everywhere else states)[back]
+    if not everywhere or not needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY):
+        return Encoded(pooled, None, lengths)
+    kept = history if needs & Needs.LAYERS else history[-1:]
+    tokens = torch.stack(kept)[:, _token_order(ordered, order)]
+    return Encoded(pooled, tokens, lengths)
+
+
+def _embed(model: Any, rows: Sequence[Row]) -> Tensor:
+    parts, device = model.embeddings, model.embeddings.word_embeddings.weight.device
+    ids = torch.from_numpy(np.concatenate([row.ids for row in rows])).to(device)
+    types = torch.from_numpy(np.concatenate([row.types for row in rows])).to(device)
+    positions = torch.from_numpy(np.concatenate([np.arange(len(row), dtype=np.int32) for row in rows])).to(device)
+    states = parts.word_embeddings(ids) + parts.position_embeddings(positions) + parts.token_type_embeddings(types)
+    states = parts.dropout(parts.LayerNorm(states))
+    project = getattr(model, "embeddings_project", None)  # ELECTRA, where widths differ
+    return states if project is None else project(states)  # type: ignore[no-any-return]
+
+
+def _layer(layer: Any, states: Tensor, groups: Sequence[_Group]) -> Tensor:
+    attention = layer.attention.self
+    mixed = F.linear(states, *_fused(attention.query, attention.key, attention.value))
+    mixed = mixed.view(len(states), 3, attention.num_attention_heads, -1)  # [tokens, 3, heads, head dim]
+    context = [
+        _attend(mixed[g.start : g.stop].view(g.rows, g.length, *mixed.shape[1:]).permute(2, 0, 3, 1, 4)) for g in groups
+    ]
+    return _after_attention(layer, torch.cat(context), states)
+
+
+def _layer_at_first(layer: Any, states: Tensor, groups: Sequence[_Group]) -> Tensor:
+    """The layer's output at the first token of every row only."""
+    attention = layer.attention.self
+    heads = attention.num_attention_heads
+    first = states[_first_tokens(groups, states.device)]
+    queries = attention.query(first).view(len(first), heads, 1, -1)
+    mixed = F.linear(states, *_fused(attention.key, attention.value)).view(len(states), 2, heads, -1)
+    context, row = [], 0
+    for g in groups:
+        keys, values = mixed[g.start : g.stop].view(g.rows, g.length, *mixed.shape[1:]).permute(2, 0, 3, 1, 4)
+        found = F.scaled_dot_product_attention(queries[row : row + g.rows], keys, values)
+        context.append(found.reshape(g.rows, -1))
+        row += g.rows
+    return _after_attention(layer, torch.cat(context), first)
+
+
+def _attend(mixed: Tensor) -> Tensor:
+    query, key, value = mixed  # each [rows, heads, length, head dim]
+    context = F.scaled_dot_product_attention(query, key, value)
+    rows, heads, length, size = context.shape
+    return context.transpose(1, 2).reshape(rows * length, heads * size)
+
+
+def _after_attention(layer: Any, context: Tensor, residual: Tensor) -> Tensor:
+    out = layer.attention.output
+    states = out.LayerNorm(out.dropout(out.dense(context)) + residual)
+    inner = layer.intermediate.intermediate_act_fn(layer.intermediate.dense(states))
+    return layer.output.LayerNorm(layer.output.dropout(layer.output.dense(inner)) + states)  # type: ignore[no-any-return]
+
+
+def _fused(*linears: Any) -> tuple[Tensor, Tensor]:
+    return torch.cat([part.weight for part in linears]), torch.cat([part.bias for part in linears])
+
+
+def _pool(states: Tensor, groups: Sequence[_Group], *, mean: bool) -> Tensor:
+    if not mean:
+        return states[_first_tokens(groups, states.device)]
+    return torch.cat([states[g.start : g.stop].view(g.rows, g.length, -1).mean(1) for g in groups])
+
+
+def _first_tokens(groups: Sequence[_Group], device: torch.device) -> Tensor:
+    return torch.cat([torch.arange(g.start, g.stop, g.length, device=device) for g in groups])
+
+
+def _groups(lengths: Sequence[int]) -> list[_Group]:
+    groups: list[_Group] = []
+    start = 0
+    for length, run in groupby(lengths):
+        groups.append(_Group(start, len(list(run)), length))
+        start = groups[-1].stop
+    return groups
+
+
+def _token_order(ordered: Sequence[Row], order: Sequence[int]) -> Tensor:
+    """Where the tokens of the rows as given lie among the tokens of the rows as sorted."""
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in ordered])[:-1]])
+    place = np.argsort(order, kind="stable")
+    return torch.from_numpy(np.concatenate([np.arange(starts[p], starts[p] + len(ordered[p])) for p in place]))

@@ -1,0 +1,75 @@
+"""The inference engine: tokenise once, never encode padding, batches of a bounded number of tokens."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from longrank.chunking.batching import token_budget_batches
+from longrank.core.errors import BadScore
+from longrank.core.types import Document, Query, Scores, SplitText
+from longrank.encoders.backbone import Backbone
+from longrank.encoders.rows import Encoded, Needs, Row
+
+if TYPE_CHECKING:
+    from longrank.rankers.neural import NeuralRanker
+
+DEFAULT_BUDGET = 2048  # tokens a batch; larger batches fall out of a CPU's cache
+_STATES_BUDGET = 16_384  # tokens whose states are held at once for aggregators that read token states
+
+
+def score_documents(ranker: "NeuralRanker", query: Query, documents: Sequence[Document], *, budget: int) -> Scores:
+    """Scores in the order given; memory is bounded by the budget and one document's states."""
+    asked = ranker.backbone.tokenizer.tokenize(query.text)
+    needs: Needs = ranker.aggregator.needs  # type: ignore[assignment]
+    values: list[float] = []
+    cut_documents = cut_tokens = 0
+    for group in _document_groups(ranker.split(documents), needs):
+        rows = ranker.layout.rows(ranker.backbone, asked, group)
+        encoded = encode_in_batches(ranker.backbone, rows, needs=needs, budget=budget)
+        states = ranker.layout.states(encoded, ranker.backbone.specials, asked, group)
+        values += ranker.aggregator(states).float().tolist()
+        cut = [document.cut_tokens for document in group]
+        cut_documents += sum(tokens > 0 for tokens in cut)
+        cut_tokens += sum(cut)
+    if not torch.isfinite(torch.tensor(values)).all():
+        raise BadScore(f"the ranker gave a score that is not finite for query {query.id!r}: its weights are damaged")
+    return Scores(values, cut_documents, cut_tokens)
+
+
+def encode_in_batches(backbone: Backbone, rows: Sequence[Row], *, needs: Needs, budget: int) -> Encoded:
+    """The states of all rows, in their order, computed in batches of rows of like length."""
+    batches = token_budget_batches([len(row) for row in rows], budget=budget)
+    parts = [backbone.encode([rows[i] for i in batch], needs=needs) for batch in batches]
+    if len(parts) == 1 and batches[0] == list(range(len(rows))):
+        return parts[0]
+    order = torch.tensor([i for batch in batches for i in batch])
+    back = torch.argsort(order)
+    lengths = tuple(len(row) for row in rows)
+    pooled = torch.cat([part.pooled for part in parts])[back.to(parts[0].pooled.device)]
+    if parts[0].tokens is None:
+        return Encoded(pooled, None, lengths)
+    pieces: list[torch.Tensor] = []
+    for part in parts:
+        if part.tokens is not None:
+            pieces += torch.split(part.tokens, list(part.lengths), dim=1)
+    return Encoded(pooled, torch.cat([pieces[int(i)] for i in back], dim=1), lengths)
+
+
+def _document_groups(documents: Sequence[SplitText], needs: Needs) -> Iterator[list[SplitText]]:
+    """All documents at once where only chunk vectors are kept; few at a time where token states are."""
+    if not needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY):
+        if documents:
+            yield list(documents)
+        return
+    group: list[SplitText] = []
+    held = 0
+    for document in documents:
+        size = sum(len(span) for span in document.spans)
+        if group and held + size > _STATES_BUDGET:
+            yield group
+            group, held = [], 0
+        group.append(document)
+        held += size
+    if group:
+        yield group
