@@ -18,7 +18,7 @@ class Tokenizer(Protocol):
 
 @runtime_checkable
 class Splitter(Protocol):
-    """A tokenised text to the spans a model will read: spans, never strings, so positions survive; none over ``longest`` tokens."""
+    """A tokenised text to the spans a model will read, none over ``longest`` tokens: never strings, so positions survive."""
 
     @property
     def longest(self) -> int: ...

@@ -15,6 +15,7 @@ LongrankError
 ├── TruncatedInput            text would be cut although strict reading was asked for
 ├── ModelError                weights, vocabulary or architecture that cannot be used as asked
 │   └── CheckpointError       a saved ranker that is damaged, foreign or of another version
+├── ChatError                 a chat model that did not answer: no connection, time out, refused
 └── TrainingError             training that cannot start or must stop
 """
 
@@ -86,6 +87,10 @@ class ModelError(LongrankError):
 
 class CheckpointError(ModelError):
     """A saved ranker that cannot be trusted or understood."""
+
+
+class ChatError(LongrankError):
+    """A chat model that did not answer."""
 
 
 class TrainingError(LongrankError):

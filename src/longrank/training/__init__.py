@@ -1,0 +1,1 @@
+"""How a ranker learns: examples, losses, schedules and one resumable loop."""

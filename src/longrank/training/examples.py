@@ -1,0 +1,117 @@
+"""Training examples: a query, a relevant document and others that are not."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from longrank.core.errors import TrainingError
+from longrank.core.seeds import generator
+from longrank.core.types import Collection, Document, Query, Run
+
+
+@dataclass(frozen=True)
+class TrainExample:
+    """One step's worth of ranking: the positive should score above every negative."""
+
+    query: Query
+    positive: Document
+    negatives: tuple[Document, ...]
+
+
+class Sampler(Protocol):
+    """Examples of an epoch; the same epoch always gives the same examples in the same order."""
+
+    def __len__(self) -> int: ...
+
+    def epoch(self, number: int) -> Iterator[TrainExample]:
+        """Examples of epoch 0, 1, ..., texts fetched as they are consumed."""
+        ...
+
+
+@dataclass(frozen=True)
+class CandidateSampler:
+    """One positive from the judgements and hard negatives from the candidates, drawn anew every epoch.
+
+    A negative is a candidate that is not judged relevant. Queries without a positive or without enough negatives are
+    left out; ``skipped`` names them.
+    """
+
+    collection: Collection
+    candidates: Run
+    query_ids: tuple[str, ...]
+    negatives: int = 1
+    depth: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self._pools():
+            raise TrainingError(
+                f"none of the {len(self.query_ids)} training queries has both a relevant document and "
+                f"{self.negatives} other candidates: check that run, judgements and documents belong together"
+            )
+
+    def __len__(self) -> int:
+        return len(self._pools())
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """Queries that cannot be trained on."""
+        usable = self._pools()
+        return tuple(query_id for query_id in self.query_ids if query_id not in usable)
+
+    def epoch(self, number: int) -> Iterator[TrainExample]:
+        """Every usable query once, in a shuffled order."""
+        rng = generator(f"train-examples-epoch-{number}", self.seed)
+        pools = self._pools()
+        ids = sorted(pools)
+        for place in rng.permutation(len(ids)):
+            query_id = ids[place]
+            relevant, others = pools[query_id]
+            positive = relevant[rng.integers(len(relevant))]
+            chosen = rng.choice(len(others), size=self.negatives, replace=False)
+            documents = self.collection.documents
+            yield TrainExample(
+                self.collection.queries[query_id], documents[positive], tuple(documents[others[i]] for i in chosen)
+            )
+
+    def _pools(self) -> Mapping[str, tuple[list[str], list[str]]]:
+        pools = {}
+        for query_id in self.query_ids:
+            judged = self.collection.qrels.relevant(query_id)
+            relevant = sorted(d for d in judged if d in self.collection.documents)
+            others = [d for d in self.candidates.ranking(query_id)[: self.depth] if d not in judged]
+            if relevant and len(others) >= self.negatives and query_id in self.collection.queries:
+                pools[query_id] = (relevant, others)
+        return pools
+
+
+@dataclass(frozen=True)
+class PassageSampler:
+    """Examples from passages rather than documents: a cheap warm-up of the backbone."""
+
+    queries: Mapping[str, Query]
+    positives: Mapping[str, str]
+    negatives: Mapping[str, Sequence[str]]
+    query_ids: tuple[str, ...]
+    seed: int = 0
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    def epoch(self, number: int) -> Iterator[TrainExample]:
+        """Every query once, with one of its negative passages."""
+        rng = generator(f"train-passages-epoch-{number}", self.seed)
+        for place in rng.permutation(len(self.query_ids)):
+            query_id = self.query_ids[place]
+            wrong = self.negatives[query_id]
+            negative = wrong[int(rng.integers(len(wrong)))]
+            yield TrainExample(
+                self.queries[query_id],
+                Document("positive", self.positives[query_id]),
+                (Document("negative", negative),),
+            )
+
+
+def examples_per_epoch(sampler: Sampler, limit: int | None) -> int:
+    """Examples an epoch has, at most ``limit``."""
+    return len(sampler) if limit is None else min(limit, len(sampler))

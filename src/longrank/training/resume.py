@@ -1,0 +1,51 @@
+"""The state of a training run on disk: weights, optimizer, random state and progress; JSON and safetensors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from longrank.core.disk import atomic_path
+from longrank.core.errors import TrainingError
+from longrank.rankers.neural import NeuralRanker
+
+_RANDOM = "torch-random-state"
+
+
+def save(
+    folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *, mark: str, progress: dict[str, Any]
+) -> None:
+    """Write the state in one step; the old one survives until the new one is whole."""
+    from safetensors.torch import save_file
+
+    with atomic_path(folder) as temporary:
+        temporary.mkdir(parents=True)
+        save_file({k: v.contiguous() for k, v in ranker.state_dict().items()}, temporary / "weights.safetensors")
+        moments: dict[str, Tensor] = {_RANDOM: torch.get_rng_state()}
+        for number, values in optimizer.state_dict()["state"].items():
+            moments |= {f"{number}.{key}": value.contiguous() for key, value in values.items()}
+        save_file(moments, temporary / "optimizer.safetensors")
+        (temporary / "progress.json").write_text(json.dumps({"mark": mark, "progress": progress}), encoding="utf-8")
+
+
+def load(folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *, mark: str) -> dict[str, Any] | None:
+    """Put a saved state back and give its progress; None where there is nothing to resume."""
+    from safetensors.torch import load_file
+
+    if not folder.is_dir():
+        return None
+    facts = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
+    if facts["mark"] != mark:
+        raise TrainingError(f"{folder} belongs to a run with other settings: remove it, or choose another folder")
+    ranker.load_state_dict(load_file(folder / "weights.safetensors"))
+    moments = load_file(folder / "optimizer.safetensors")
+    torch.set_rng_state(moments.pop(_RANDOM))
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in moments.items():
+        number, _, key = name.partition(".")
+        state.setdefault(int(number), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    progress: dict[str, Any] = facts["progress"]
+    return progress
