@@ -1,0 +1,1 @@
+"""One source of collections a module."""

@@ -1,0 +1,33 @@
+"""FlexNeuART: ``AnswerFields.jsonl.gz`` and ``QuestionFields.jsonl`` with DOCNO and text_raw; qrels are TREC's."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from longrank.core.types import Document, Query
+from longrank.corpora.formats.records import read_records, write_records
+
+
+def read_documents(path: Path | str) -> Iterator[Document]:
+    """The documents of an answer file in its order: ``text_raw`` as it is, other fields but ``title`` left out."""
+    for record in read_records(Path(path)):
+        yield Document(record.id("DOCNO"), record.text("text_raw"), record.text("title", default=""))
+
+
+def write_documents(path: Path | str, documents: Iterable[Document]) -> None:
+    """Write documents, one a line; an empty title is left out."""
+    write_records(Path(path), map(_fields, documents))
+
+
+def read_queries(path: Path | str) -> Iterator[Query]:
+    """The queries of a question file in its order."""
+    return (Query(record.id("DOCNO"), record.text("text_raw")) for record in read_records(Path(path)))
+
+
+def write_queries(path: Path | str, queries: Iterable[Query]) -> None:
+    """Write queries, one a line."""
+    write_records(Path(path), ({"DOCNO": query.id, "text_raw": query.text} for query in queries))
+
+
+def _fields(document: Document) -> dict[str, object]:
+    fields: dict[str, object] = {"DOCNO": document.id, "text_raw": document.text}
+    return fields | {"title": document.title} if document.title else fields

@@ -1,0 +1,1 @@
+"""Collections made here, whose relevant positions are known exactly."""
