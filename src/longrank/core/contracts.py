@@ -18,7 +18,7 @@ class Tokenizer(Protocol):
 
 @runtime_checkable
 class Splitter(Protocol):
-    """A tokenised text to the spans a model will read, none over ``longest`` tokens: never strings, so positions survive."""
+    """A tokenised text to spans of at most ``longest`` tokens: spans, never strings, so positions survive."""
 
     @property
     def longest(self) -> int: ...

@@ -16,6 +16,8 @@ LongrankError
 ├── ModelError                weights, vocabulary or architecture that cannot be used as asked
 │   └── CheckpointError       a saved ranker that is damaged, foreign or of another version
 ├── ChatError                 a chat model that did not answer: no connection, time out, refused
+│   └── ChatBusy              one that may answer if asked again: rate limit, server error, time-out
+├── BudgetSpent               a job of paid calls that reached the limit it was given
 └── TrainingError             training that cannot start or must stop
 """
 
@@ -91,6 +93,18 @@ class CheckpointError(ModelError):
 
 class ChatError(LongrankError):
     """A chat model that did not answer."""
+
+
+class ChatBusy(ChatError):
+    """A chat model that may answer if asked again; ``retry_after`` is the wait in seconds it asked for."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class BudgetSpent(LongrankError):
+    """A job of paid calls that reached its limit; not a ``ChatError``, so that nobody takes it for a missing reply."""
 
 
 class TrainingError(LongrankError):

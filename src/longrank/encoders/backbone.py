@@ -59,7 +59,8 @@ class Backbone(nn.Module):
                 f"a row of {longest} tokens does not fit a model of {self.max_tokens} positions: "
                 f"use smaller chunks, or a backbone that reads more"
             )
-        if self.model.config.model_type in PACKABLE and self.pooling != "last":
+        everywhere = all(row.attended is None for row in rows)
+        if everywhere and self.model.config.model_type in PACKABLE and self.pooling != "last":
             return encode_packed(self.model, rows, needs=needs, mean_pooling=self.pooling == "mean")
         return encode_padded(self.model, rows, needs=needs, pad=self.specials.pad, pooling=self.pooling)
 
@@ -67,7 +68,9 @@ class Backbone(nn.Module):
         """Weights, config and tokenizer, in a form that transformers itself can load."""
         with quiet():
             self.model.save_pretrained(folder, safe_serialization=True)
-        inner = self.tokenizer.inner if isinstance(self.tokenizer, CachedTokenizer) else self.tokenizer
+        inner: Any = self.tokenizer
+        while hasattr(inner, "inner"):  # under a cache, or a wrapper that a ranker puts on anew
+            inner = inner.inner
         facts: dict[str, Any] = {"tokenizer": inner.name, "pooling": self.pooling}
         if isinstance(inner, SubwordTokenizer):
             inner.save(folder / "tokenizer.json")

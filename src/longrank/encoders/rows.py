@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from itertools import accumulate
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from longrank.core.types import IntArray
@@ -20,11 +22,15 @@ class Needs(Flag):
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One input sequence; ``global_tokens`` leading positions attend everywhere in models with local attention."""
+    """One input sequence; ``global_tokens`` leading positions attend everywhere in models with local attention.
+
+    Tokens that are not ``attended`` (None: all are) keep their position and get states, but no token looks at them.
+    """
 
     ids: IntArray
     types: IntArray
     global_tokens: int = 0
+    attended: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

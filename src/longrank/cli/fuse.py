@@ -1,0 +1,89 @@
+"""``longrank fuse``: several run files made one."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from longrank.core.types import Run
+
+
+class Method(StrEnum):
+    """How runs are joined."""
+
+    LINEAR = "linear"
+    RRF = "rrf"
+
+
+class Scale(StrEnum):
+    """How scores are made comparable."""
+
+    MIN_MAX = "min-max"
+    Z = "z"
+    NONE = "none"
+
+
+def fuse(
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run files.")],
+    *,
+    out: Annotated[Path, typer.Option(help="Run file to write.")],
+    method: Annotated[Method, typer.Option(help="Weighted sum of scores, or reciprocal ranks.")] = Method.LINEAR,
+    weights: Annotated[str | None, typer.Option(help="One weight a run, e.g. 0.7,0.3; equal by default.")] = None,
+    scale: Annotated[Scale, typer.Option(help="How scores are made comparable within a query.")] = Scale.MIN_MAX,
+    tune: Annotated[str | None, typer.Option(metavar="MEASURE", help="Choose the weights, e.g. by nDCG@10.")] = None,
+    qrels: Annotated[Path | None, typer.Option(help="Judgements for --tune.")] = None,
+    folds: Annotated[int, typer.Option(min=0, help="With --tune: weights of each fold from the others.")] = 0,
+    depth: Annotated[int, typer.Option(min=1, help="Documents a query.")] = 1000,
+) -> None:
+    """Fuse runs by a weighted sum of their scores or by reciprocal ranks."""
+    from longrank.core.errors import SettingsError
+    from longrank.corpora.formats.trec import read_run, write_run
+    from longrank.retrieval.fusion import linear, reciprocal_rank
+
+    loaded = [read_run(path) for path in runs]
+    if len(loaded) < 2:
+        raise SettingsError("fusion needs at least two run files")
+    if method is Method.RRF:
+        if tune is not None or weights is not None:
+            raise SettingsError("reciprocal ranks have no weights: leave --tune and --weights out")
+        fused = reciprocal_rank(loaded)
+    elif tune is not None:
+        if qrels is None or weights is not None:
+            raise SettingsError("--tune needs --qrels, and finds the weights itself: leave --weights out")
+        fused = _tuned(loaded, tune, qrels, scale=scale, folds=folds)
+    else:
+        fused = linear(loaded, _weights(weights, len(loaded)), normalisation=scale.value)
+    write_run(out, fused.top(depth))
+    typer.echo(f"{out}: {len(fused)} queries from {len(loaded)} runs")
+
+
+def _tuned(runs: "list[Run]", measure: str, qrels: Path, *, scale: Scale, folds: int) -> "Run":
+    from longrank.cli.retrieve import objective
+    from longrank.corpora.formats.trec import read_qrels
+    from longrank.retrieval.fusion import best_weights, cross_validated, linear
+
+    judged = read_qrels(qrels)
+    worth = objective(measure, judged)
+    if folds > 1:
+        queries = sorted({query_id for run in runs for query_id in run if query_id in judged.grades})
+        parts = [queries[start::folds] for start in range(folds)]
+        fused = cross_validated(runs, parts, worth, normalisation=scale.value)
+        typer.echo(f"{measure} {worth(fused):.4f} over {folds} folds, {len(queries)} queries")
+        return fused
+    found = best_weights(runs, worth, normalisation=scale.value)
+    shown = ", ".join(f"{run.name} {weight:.2f}" for run, weight in zip(runs, found.best, strict=True))
+    typer.echo(f"weights {shown}: {measure} {found.value:.4f} on the queries they were chosen on")
+    return linear(runs, found.best, normalisation=scale.value)
+
+
+def _weights(text: str | None, runs: int) -> list[float]:
+    from longrank.core.errors import SettingsError
+
+    if text is None:
+        return [1 / runs] * runs
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingsError(f"--weights takes numbers with commas between, such as 0.7,0.3, not {text!r}") from None

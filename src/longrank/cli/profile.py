@@ -1,0 +1,166 @@
+"""``longrank profile``: where in its documents a collection's relevance sits."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longrank.cli.evaluate import TableFormat, show
+
+if TYPE_CHECKING:
+    from longrank.core.contracts import Tokenizer
+    from longrank.core.types import Collection
+    from longrank.positions.estimators import PositionEstimator
+    from longrank.positions.profile import PositionProfile
+
+
+class Method(StrEnum):
+    """How evidence is found."""
+
+    gold = "gold"
+    match = "match"
+    align = "align"
+    fira = "fira"
+    fira_raw = "fira-raw"
+
+
+class TextFormat(StrEnum):
+    """What a table is written as; the data itself is written by --out."""
+
+    text = "text"
+    markdown = "markdown"
+    latex = "latex"
+
+
+class TokenizerName(StrEnum):
+    """What positions are counted in."""
+
+    words = "words"
+    bert = "bert"
+
+
+FormatOption = Annotated[TextFormat, typer.Option("--format", help="How to write the table.")]
+TokenizerOption = Annotated[
+    TokenizerName, typer.Option("--tokenizer", help="Unit of positions: words, or BERT's as in the papers.")
+]
+PassagesFile = Annotated[
+    Path | None, typer.Option("--passages", help="JSON lines {query_id, text}: relevant passages to look for.")
+]
+
+
+def profile(
+    collection: Annotated[Path, typer.Argument(help="Folder of a collection, or a FiRA file with --method fira.")],
+    *,
+    method: Annotated[
+        Method, typer.Option("--method", help="gold spans; match: the papers' procedure; align: ours; FiRA snippets.")
+    ] = Method.gold,
+    passages: PassagesFile = None,
+    tokenizer: TokenizerOption = TokenizerName.words,
+    at_least: Annotated[int, typer.Option("--at-least", help="Grade from which a document or snippet counts.")] = 1,
+    chunk_tokens: Annotated[int, typer.Option("--chunk-tokens", min=1, help="Chunk size of the table.")] = 477,
+    sample: Annotated[int | None, typer.Option("--sample", min=1, help="Profile so many random pairs.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the sample.")] = 0,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    journal: Annotated[
+        Path | None, typer.Option("--journal", help="Keep finished pairs here; continue if it exists.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the pair records, for longrank ceiling.")] = None,
+    figure: Annotated[Path | None, typer.Option("--figure", help="Write the two histograms as SVG.")] = None,
+    deciles: Annotated[Path | None, typer.Option("--deciles", help="Write relevance by tenth as SVG.")] = None,
+    table_format: FormatOption = TextFormat.text,
+) -> None:
+    """Profile where the evidence of relevant documents sits, against chance.
+
+    Says how much a prefix suffices, and whether relevance is placed earlier or later than chance would place it.
+
+    longrank profile my-collection --tokenizer bert --out my.profile.jsonl --figure positions.svg
+    """
+    from longrank.positions.profiling import profile_positions, save_profile
+    from longrank.reports.position_tables import profile_table
+
+    if method in (Method.fira, Method.fira_raw):
+        result = fira_profile(collection, method, at_least)
+    else:
+        loaded, counted = load_collection(collection), make_tokenizer(tokenizer)
+        result = profile_positions(
+            loaded,
+            make_estimator(method, loaded, counted, passages),
+            counted,
+            at_least=at_least,
+            sample=sample,
+            seed=seed,
+            workers=workers,
+            journal=journal,
+        )
+    if out is not None:
+        save_profile(result, out)
+    _write_figures(result, figure, deciles)
+    show(profile_table(result, chunk_tokens=chunk_tokens), TableFormat(table_format.value))
+
+
+def load_collection(folder: Path) -> "Collection":
+    """The collection in a folder."""
+    from longrank.corpora.catalog.folder import load_folder
+
+    return load_folder(folder)
+
+
+def make_tokenizer(name: TokenizerName) -> "Tokenizer":
+    """The tokenizer of this name."""
+    from longrank.chunking.tokenizers import WordTokenizer, bert_tokenizer
+
+    return bert_tokenizer() if name is TokenizerName.bert else WordTokenizer()
+
+
+def make_estimator(
+    method: Method, collection: "Collection", tokenizer: "Tokenizer", passages: Path | None
+) -> "PositionEstimator":
+    """The estimator a method names; matching needs a file of passages."""
+    from longrank.core.errors import SettingsError
+    from longrank.positions.alignment import PassageAligner
+    from longrank.positions.gold import gold_estimator
+    from longrank.positions.matching import MatchingEstimator, PassageMatcher
+
+    if method is Method.gold:
+        if not collection.spans:
+            raise SettingsError(
+                f"collection {collection.name!r} has no spans.jsonl; give --method match or align with --passages"
+            )
+        return gold_estimator(collection.spans, tokenizer)
+    if passages is None:
+        raise SettingsError(f"--method {method.value} needs --passages: JSON lines with query_id and text")
+    matcher = PassageMatcher() if method is Method.match else PassageAligner()
+    return MatchingEstimator(read_passages(passages), matcher)
+
+
+def read_passages(path: Path) -> dict[str, list[str]]:
+    """Passages of each query, in the file's order."""
+    from longrank.corpora.formats.records import read_records
+
+    passages: dict[str, list[str]] = {}
+    for record in read_records(path):
+        passages.setdefault(record.id("query_id"), []).append(record.text("text"))
+    return passages
+
+
+def fira_profile(path: Path, method: Method, at_least: int) -> "PositionProfile":
+    """The profile of FiRA's judged snippets, counted in snippets."""
+    from longrank.positions.gold import SNIPPETS, read_fira, read_fira_raw
+    from longrank.positions.profile import PositionProfile
+
+    snippets = read_fira(path) if method is Method.fira else read_fira_raw(path)
+    return PositionProfile("FiRA", SNIPPETS, tuple(one.record(at_least=at_least) for one in snippets))
+
+
+def _write_figures(result: "PositionProfile", figure: Path | None, deciles: Path | None) -> None:
+    from longrank.core.disk import write_atomic
+
+    if figure is not None:
+        from longrank.reports.position_plots import first_position_figure
+
+        write_atomic(figure, first_position_figure([result]) + "\n")
+    if deciles is not None:
+        from longrank.reports.position_plots import decile_figure
+
+        write_atomic(deciles, decile_figure(result) + "\n")

@@ -1,0 +1,32 @@
+"""Which queries are for training, validation and test: a file ``splits.json`` beside a collection."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from longrank.core.disk import write_atomic
+from longrank.core.errors import DataError
+
+FILE = "splits.json"
+
+
+def write_splits(folder: Path, splits: Mapping[str, tuple[str, ...]]) -> None:
+    """Write the splits of a collection's folder; a query in two of them is refused."""
+    seen: dict[str, str] = {}
+    for name, query_ids in splits.items():
+        for query_id in query_ids:
+            if query_id in seen:
+                raise DataError(f"query {query_id!r} is in two splits, {seen[query_id]!r} and {name!r}")
+            seen[query_id] = name
+    write_atomic(folder / FILE, json.dumps({name: list(ids) for name, ids in splits.items()}, indent=1))
+
+
+def read_split(folder: Path, name: str) -> tuple[str, ...]:
+    """Query ids of one split of a collection's folder."""
+    path = folder / FILE
+    if not path.is_file():
+        raise DataError(f"{folder} has no {FILE}: a JSON object of lists of query ids, such as train and test")
+    splits = json.loads(path.read_text(encoding="utf-8"))
+    if name not in splits:
+        raise DataError(f"{path} has no split {name!r}; it has {', '.join(splits)}")
+    return tuple(splits[name])

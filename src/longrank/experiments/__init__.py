@@ -1,0 +1,1 @@
+"""What to run, in steps that are found again rather than redone."""

@@ -1,0 +1,66 @@
+"""Many audit cards as one sortable page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from longrank.audit.card import Card
+from longrank.core.errors import DataError
+from longrank.reports.card import shown
+from longrank.reports.page import Cell, Column, Section, Table, Value, write_page
+
+
+def write_board(path: Path, cards: Sequence[Card]) -> None:
+    """Write the board: a row a card, by ranker and data, whatever the order they came in."""
+    if not cards:
+        raise DataError("a board needs at least one card; `longrank audit` writes them")
+    table = board_table(sorted(cards, key=lambda card: (card.ranker, card.design.data, card.design.fingerprint)))
+    designs = {card.design.fingerprint for card in cards}
+    parts: list[str | Table] = [table]
+    if len(designs) > 1:
+        parts.append(
+            f"The cards come from {len(designs)} designs (data, lengths or settings): compare rows of the same design."
+        )
+    lead = "Share of the usable signal that each ranker loses when the relevant passage moves, and how sure that is."
+    sections = [Section("Rankers", parts)]
+    write_page(path, title="Which rankers read to the end?", lead=lead, sections=sections, footer=_footer(cards))
+
+
+def board_table(cards: Sequence[Card]) -> Table:
+    """The board's rows."""
+    columns = [
+        Column("ranker"),
+        Column("verdict"),
+        Column("lost at the worst slot", best="lowest"),
+        Column("mean RR", best="highest"),
+        Column("change a doubling of length"),
+        Column("window, words"),
+        Column("cut"),
+        Column("data"),
+        Column("lengths"),
+        Column("queries"),
+        Column("design"),
+    ]
+    return Table(columns, [_row(card) for card in cards], caption="One row a card; click a heading to sort")
+
+
+def _row(card: Card) -> list[Value | Cell]:
+    means = [sum(at.curve.mean) / len(at.curve.mean) for at in card.lengths]
+    slope = card.length_slope
+    return [
+        card.ranker,
+        card.outcome.value,
+        Cell(None if card.lost is None else card.lost.value, shown(card.lost)),
+        sum(means) / len(means) if means else None,
+        None if slope is None else Cell(slope.value, detail=f"[{slope.low:.3f}, {slope.high:.3f}]"),
+        None if card.window is None else card.window.words,
+        None if card.window is None else card.window.cut,
+        card.design.data,
+        ", ".join(map(str, card.design.lengths)),
+        card.queries_answered,
+        card.design.fingerprint,
+    ]
+
+
+def _footer(cards: Sequence[Card]) -> str:
+    versions = ", ".join(sorted({card.longrank for card in cards}))
+    return f"{len(cards)} audit cards, made by longrank {versions}"

@@ -1,0 +1,154 @@
+"""The audit card as a page: the verdict in a sentence, the curve with its band, the controls, and the numbers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from longrank.audit.card import Card, Interval, LengthCard, WindowCard
+from longrank.audit.verdict import Outcome
+from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, write_page
+from longrank.reports.svg import FIRST, INK, SECOND, drawing, to_svg
+
+VERDICTS = {
+    Outcome.robust: "Robust: position does not matter",
+    Outcome.biased: "Biased: position matters",
+    Outcome.inconclusive: "Inconclusive: more queries are needed",
+    Outcome.not_auditable: "Not auditable",
+}
+_COLOURS = (FIRST, SECOND, "#7d5fb2", "#2f8f6b", "#b8860b")
+_CUTS = {
+    "nothing": "reads all of the longest text tried",
+    "end": "cuts the end of a document",
+    "start": "cuts the start of a document",
+    "middle": "cuts the middle of a document",
+    "unclear": "did not react to the query's words anywhere",
+}
+
+
+def write_card_page(path: Path, card: Card) -> None:
+    """Write the card as one self-contained HTML file."""
+    sections = [Section("What was found", _found(card))]
+    if card.lengths:
+        sections += [Section("Controls", [_controls(card)]), Section("Numbers", [_numbers(card)])]
+    if card.window is not None:
+        sections.append(Section("How much is read", [window_words(card.window)]))
+    sections.append(Section("How it was measured", [_method(card)]))
+    title = f"Does {card.ranker} read the whole document?"
+    write_page(path, title=title, lead=f"{VERDICTS[card.outcome]}. {card.sentence}", sections=sections, footer=_footer(card))
+
+
+def curve_figure(lengths: Sequence[LengthCard]) -> str:
+    """Reciprocal rank by slot, a line with its simultaneous band a length, as SVG."""
+    with drawing(5.2, 3.2) as figure:
+        axes = figure.subplots()
+        for at, colour in zip(lengths, _cycle(len(lengths)), strict=True):
+            slots = np.arange(1, len(at.curve.mean) + 1)
+            axes.fill_between(slots, at.curve.low, at.curve.high, color=colour, alpha=0.18, linewidth=0)
+            axes.plot(slots, at.curve.mean, color=colour, marker="o", markersize=4, label=f"{at.tokens:,} tokens")
+        chance = lengths[0].absent_expected
+        axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label="no evidence")
+        axes.set_xticks(slots)
+        axes.set_xlabel("slot of the relevant passage, first to last")
+        axes.set_ylabel("mean reciprocal rank")
+        axes.set_ylim(0, 1.02)
+        axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.7)
+        figure.legend(loc="outside upper left", ncols=min(4, len(lengths) + 1), borderaxespad=0.2)
+        return to_svg(figure)
+
+
+def window_words(window: WindowCard) -> str:
+    """The probe's findings in sentences."""
+    size = ""
+    if window.words is not None:
+        size = f" It reads {window.words:,} words ({window.characters:,} characters, {window.tokens:,} tokens of "
+        size += f"{window.tokenizer}) beside a query of {window.query_words}."
+    gives = "" if window.gives_way == "neither" else f" When the query is long, the {window.gives_way} gives way."
+    lost = " A long query loses its end." if window.query_cut else ""
+    return (
+        f"The ranker {_CUTS[window.cut]}.{size}{gives}{lost} Its score comes from: {window.combines}. "
+        f"{window.agreeing} of {window.asked} queries agree; texts of up to {window.longest:,} words were tried, "
+        f"{window.documents} in all."
+    )
+
+
+def shown(estimate: Interval | None) -> str:
+    """Value and interval as percentages, such as ``72% [65%, 79%]``."""
+    return "–" if estimate is None else f"{estimate.value:.0%} [{estimate.low:.0%}, {estimate.high:.0%}]"
+
+
+def _found(card: Card) -> list[Part]:
+    parts: list[Part] = [card.sentence]
+    if card.lengths:
+        alt = "; ".join(f"{at.tokens} tokens: {', '.join(f'{m:.2f}' for m in at.curve.mean)}" for at in card.lengths)
+        caption = "Mean reciprocal rank by slot; bands hold the whole true curve with 95% confidence."
+        parts.append(Figure(curve_figure(card.lengths), caption, f"Mean reciprocal rank by slot. {alt}."))
+    if card.unstable_queries:
+        parts.append(f"The ranker scored the same input differently on a re-run for {card.unstable_queries} queries.")
+    parts += [f"Problem: {kind}, {count} times." for kind, count in card.problems.items()]
+    return parts
+
+
+def _controls(card: Card) -> Table:
+    columns = [Column(name) for name in ("length", "passage alone", "absent", "absent, expected", "usable signal")]
+    columns += [Column("cost of length"), Column("first - last"), Column("first - last, reversed fillers")]
+    rows = [
+        [
+            at.tokens,
+            at.isolated,
+            _cell(at.absent),
+            at.absent_expected,
+            _cell(at.usable_signal),
+            _cell(at.dilution),
+            _cell(at.primacy),
+            _cell(at.primacy_reversed),
+        ]
+        for at in card.lengths
+    ]
+    return Table(columns, rows, caption="Reciprocal ranks of the controls, with 95% intervals over queries")
+
+
+def _numbers(card: Card) -> Table:
+    columns = [Column(name) for name in ("length", "verdict", "lost at the worst slot", "lost, first to last")]
+    columns += [Column("trend, p", 4), Column("bend, p", 4), Column("PSI less chance"), Column("PSI, p", 4)]
+    columns += [Column("Page, p", 4), Column("positional SD")]
+    rows = [
+        [
+            at.tokens,
+            at.outcome.value,
+            Cell(at.worst_slot_lost.value if at.worst_slot_lost else None, shown(at.worst_slot_lost)),
+            Cell(at.primacy_share.value if at.primacy_share else None, shown(at.primacy_share)),
+            at.trend.holm_p,
+            at.bend.holm_p,
+            at.psi.adjusted,
+            at.psi.holm_p,
+            at.page.p,
+            at.positional_deviation,
+        ]
+        for at in card.lengths
+    ]
+    return Table(columns, rows, caption="By length; p-values but Page's are corrected by Holm over lengths and tests")
+
+
+def _method(card: Card) -> str:
+    design = card.design
+    times = design.documents_naive / design.documents_scored if design.documents_scored else 1.0
+    return (
+        f"{card.queries_answered} of {design.queries} queries of {design.data!r}; the relevant passage at {design.slots} "
+        f"slots among the same fillers, against {design.distractors} distractors, half with one hard passage; lengths "
+        f"{', '.join(f'{length:,}' for length in design.lengths)} tokens ({design.tokenizer}); tolerance "
+        f"{design.tolerance:.0%} of the usable signal. {design.documents_scored:,} documents were scored, {times:.1f} times "
+        f"fewer than a design that repeats its distractors."
+    )
+
+
+def _footer(card: Card) -> str:
+    return f"longrank {card.longrank}, seed {card.design.seed}, design {card.design.fingerprint}, card {card.version}"
+
+
+def _cell(estimate: Interval) -> Cell:
+    return Cell(estimate.value, detail=f"[{estimate.low:.3f}, {estimate.high:.3f}]")
+
+
+def _cycle(count: int) -> list[str]:
+    return [_COLOURS[at % len(_COLOURS)] for at in range(count)]

@@ -1,0 +1,61 @@
+"""Backbones as sentence embedders, and long texts as chunks that fit them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import inference_mode
+
+from longrank.chunking.batching import token_budget_batches
+from longrank.core.contracts import Splitter, Tokenizer
+from longrank.core.types import TokenizedText
+from longrank.encoders.backbone import Backbone
+from longrank.encoders.rows import Needs, Row, Specials
+from longrank.retrieval.dense import Chunk, Embed, Floats
+
+
+def backbone_embedder(backbone: Backbone, *, token_budget: int = 8192, max_tokens: int = 256) -> Embed:
+    """An embedder that gives the backbone's pooled state of each text (choose its pooling when loading it).
+
+    A text longer than the backbone reads at once is read in windows of ``max_tokens``, whose states are averaged by
+    length: nothing is cut.
+    """
+    room = min(max_tokens, backbone.max_tokens) - 2
+
+    def embed(texts: Sequence[str]) -> Floats:
+        windows = [_windows(backbone.tokenizer.tokenize(text), room) for text in texts]
+        rows = [_row(ids, backbone.specials) for window in windows for ids in window]
+        states = np.empty((len(rows), backbone.dim), dtype=np.float32)
+        with inference_mode():
+            for batch in token_budget_batches([len(row) for row in rows], budget=token_budget):
+                states[batch] = backbone.encode([rows[i] for i in batch], needs=Needs.CHUNKS).pooled.float().numpy()
+        sizes = np.array([len(window) for window in windows], dtype=np.int64)
+        weights = np.array([max(len(ids), 1) for window in windows for ids in window], dtype=np.float32)
+        starts = np.cumsum(sizes) - sizes
+        sums: Floats = np.add.reduceat(states * weights[:, None], starts, axis=0)
+        return (sums / np.add.reduceat(weights, starts)[:, None]).astype(np.float32)
+
+    return embed
+
+
+def chunker(tokenizer: Tokenizer, splitter: Splitter) -> Chunk:
+    """A function that gives the text of each span of a splitter; an empty text is its own only chunk."""
+
+    def chunk(text: str) -> list[str]:
+        parts = splitter.split(tokenizer.tokenize(text))
+        spans = [parts.source.chars(span) for span in parts.spans]
+        return [text[span.start : span.stop] for span in spans]
+
+    return chunk
+
+
+def _windows(text: TokenizedText, room: int) -> list[np.ndarray[tuple[int], np.dtype[np.int32]]]:
+    return [text.ids[start : start + room] for start in range(0, max(len(text), 1), room)]
+
+
+def _row(ids: np.ndarray[tuple[int], np.dtype[np.int32]], specials: Specials) -> Row:
+    before = [] if specials.cls is None else [specials.cls]
+    after = [] if specials.sep is None else [specials.sep]
+    framed = np.concatenate([before, ids, after]).astype(np.int32)
+    if not len(framed):  # a decoder has no frame, and an empty row no state
+        framed = np.array([specials.pad], dtype=np.int32)
+    return Row(framed, np.zeros(len(framed), dtype=np.int32))

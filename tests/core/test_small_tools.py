@@ -1,0 +1,134 @@
+from pathlib import Path
+
+import pytest
+
+from longrank.core.disk import atomic_path, write_atomic
+from longrank.core.errors import LongrankError, SettingsError, UnknownName
+from longrank.core.fingerprint import file_hash, fingerprint
+from longrank.core.registry import Registry
+from longrank.core.seeds import derive, generator
+from longrank.core.settings import Settings, apply_overrides, load_settings, to_spec
+from longrank.core.types import Spec
+
+
+class Inner(Settings):
+    rate: float = 1.0
+
+
+class Outer(Settings):
+    name: str
+    inner: Inner = Inner()
+
+
+def test_settings_come_from_toml_with_overrides_on_top(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('name = "a"\n[inner]\nrate = 0.5\n')
+    assert load_settings(Outer, path, ["inner.rate=0.25"]) == Outer(name="a", inner=Inner(rate=0.25))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('nam = "a"', "nam"),
+        ('name = "a"\n[inner]\nrate = "fast"', r"inner\.rate"),
+        ("name = ", "not valid TOML"),
+    ],
+)
+def test_bad_settings_name_the_file_and_the_key(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=said) as caught:
+        load_settings(Outer, path)
+    assert "s.toml" in str(caught.value)
+
+
+def test_a_missing_settings_file_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no settings file"):
+        load_settings(Outer, tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("override", ["rate", "=3", "name.first=x"])
+def test_an_override_of_the_wrong_form_is_refused(override: str) -> None:
+    with pytest.raises(SettingsError, match="override"):
+        apply_overrides({"name": "a"}, [override])
+
+
+def test_tables_with_a_name_become_specs() -> None:
+    table = {"name": "maxp", "params": {"backbone": {"name": "tiny"}, "size": 10}}
+    assert to_spec(table) == Spec("maxp", {"backbone": Spec("tiny"), "size": 10})
+    with pytest.raises(SettingsError, match="a spec is a table"):
+        to_spec({"name": "maxp", "sise": 10})
+
+
+def test_a_registry_builds_inner_specs_with_the_registry_of_their_name() -> None:
+    wheels: Registry[str] = Registry("wheel")
+    cars: Registry[str] = Registry("car")
+    wheels.add("round")(lambda *, size=1: f"round {size}")
+    cars.add("small")(lambda wheel, *, doors=2: f"{doors} doors, {wheel}")
+    built = cars.build(Spec("small", {"wheel": Spec("round", {"size": 3}), "doors": 4}), {"wheel": wheels})
+    assert built == "4 doors, round 3"
+
+
+def test_a_miss_suggests_the_nearest_name() -> None:
+    cars: Registry[str] = Registry("car")
+    cars.add("small")(lambda wheel="w", *, doors=2: "")
+    with pytest.raises(UnknownName, match=r"no car 'smal'\. Did you mean 'small'\?"):
+        cars.build(Spec("smal"))
+    with pytest.raises(SettingsError, match=r"no parameter 'dors'\. Did you mean 'doors'\?"):
+        cars.build(Spec("small", {"dors": 1}))
+    with pytest.raises(SettingsError, match="nothing builds a 'wheel'"):
+        cars.build(Spec("small", {"wheel": Spec("round")}))
+
+
+def test_a_name_cannot_be_registered_twice() -> None:
+    cars: Registry[str] = Registry("car")
+    cars.add("small")(lambda: "")
+    with pytest.raises(SettingsError, match="twice"):
+        cars.add("small")(lambda: "")
+
+
+def test_generators_depend_on_purpose_and_seed_only() -> None:
+    assert generator("a", 1).random() == generator("a", 1).random()
+    assert len({derive("a", 0), derive("a", 1), derive("b", 0), derive("a\x00", 0)}) == 4
+
+
+def test_fingerprints_see_every_value_and_no_order() -> None:
+    assert fingerprint(Outer(name="a")) != fingerprint(Outer(name="a", inner=Inner(rate=2)))
+    assert fingerprint({"x": [1, 2]}) != fingerprint({"x": [2, 1]})
+    assert fingerprint(Spec("a", {"b": Path("c")})) == fingerprint(Spec("a", {"b": "c"}))
+    with pytest.raises(TypeError, match="object"):
+        fingerprint(object())
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+    target = tmp_path / "file.txt"
+    write_atomic(target, "old")
+    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+    for content in ("first", "second"):
+        with atomic_path(tmp_path / "folder") as temporary:
+            temporary.mkdir()
+            (temporary / content).write_text(content)
+    assert [p.name for p in (tmp_path / "folder").iterdir()] == ["second"]
+
+
+def test_a_file_hash_is_its_sha256(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"")
+    assert file_hash(tmp_path / "f") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+def test_every_error_of_ours_is_drawn_in_the_tree() -> None:
+    from longrank.core import errors
+
+    def below(kind: type[LongrankError]) -> set[str]:
+        return {kind.__name__}.union(*(below(child) for child in kind.__subclasses__()))
+
+    ours = {name for name in below(LongrankError) if hasattr(errors, name)}
+    drawn = errors.__doc__ or ""
+    assert not [name for name in ours if name not in drawn]

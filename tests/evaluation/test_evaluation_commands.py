@@ -1,0 +1,145 @@
+"""``longrank evaluate`` and ``longrank compare`` on small files."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from longrank.cli.compare import compare
+from longrank.cli.evaluate import evaluate
+from longrank.core.errors import DataError, LongrankError, SettingsError, UnknownName
+
+app = typer.Typer()
+app.command()(evaluate)
+app.command()(compare)
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def printed(*arguments: object) -> str:
+    result = call(*arguments)
+    assert result.exit_code == 0, result.exception
+    return result.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Judgements of 30 queries, and runs of three systems that put the relevant document at better and worse places."""
+    rng = np.random.default_rng(0)
+    qrels: list[str] = []
+    weak: list[str] = []
+    strong: list[str] = []
+    for query in range(30):
+        qrels.append(f"q{query} 0 good 1\n")
+        for lines, top in ((weak, 6), (strong, 3)):
+            place = int(rng.integers(1, top))
+            ids = [f"bad{i}" for i in range(6)]
+            ids.insert(place - 1, "good")
+            lines += [f"q{query} Q0 {d} {r} {10 - r} t\n" for r, d in enumerate(ids, start=1)]
+    for name, lines in (("qrels.txt", qrels), ("weak.run", weak), ("strong.run", strong)):
+        (tmp_path / name).write_text("".join(lines))
+    half = len(strong) // 2
+    (tmp_path / "fold1.run").write_text("".join(strong[:half]))
+    (tmp_path / "fold2.run").write_text("".join(strong[half:]))
+    return tmp_path
+
+
+def test_evaluate_prints_a_row_a_run(folder: Path) -> None:
+    text = printed(
+        "evaluate", folder / "weak.run", folder / "strong.run", "--qrels", folder / "qrels.txt", "--measures", "RR P@1"
+    )
+    assert text.splitlines()[0].split() == ["run", "RR", "P@1"]
+    assert "weak: 30 queries." in text
+
+
+def test_evaluate_writes_queries_as_csv(folder: Path) -> None:
+    text = printed(
+        "evaluate",
+        folder / "weak.run",
+        "--qrels",
+        folder / "qrels.txt",
+        "--measures",
+        "RR",
+        "--per-query",
+        "--format",
+        "csv",
+    )
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 30
+    assert {row["measure"] for row in rows} == {"RR"}
+
+
+def test_evaluate_counts_missing_queries_as_zero_on_request(folder: Path) -> None:
+    arguments = (
+        "evaluate",
+        folder / "fold1.run",
+        "--qrels",
+        folder / "qrels.txt",
+        "--measures",
+        "RR",
+        "--format",
+        "json",
+    )
+    skipped, zeroed = json.loads(printed(*arguments))[0], json.loads(printed(*arguments, "--missing", "zero"))[0]
+    assert (skipped["queries"], zeroed["queries"]) == (15, 30)
+    assert zeroed["means"]["RR"] == pytest.approx(skipped["means"]["RR"] / 2)
+
+
+def test_compare_pools_folds_and_averages_seeds(folder: Path) -> None:
+    folds = f"{folder}/fold1.run+{folder}/fold2.run"
+    text = printed(
+        *("compare", f"strong={folds},{folder}/strong.run", folder / "weak.run", "--baseline", "weak"),
+        *("--qrels", folder / "qrels.txt", "--measures", "RR", "--format", "json"),
+    )
+    data = json.loads(text)
+    assert data["seeds"] == {"strong": 2, "weak": 1}
+    assert data["queries"] == {"RR": 30}
+    assert data["estimates"][0]["significant"] is True
+
+
+def test_compare_takes_the_threshold_from_the_collection_and_own_baselines(folder: Path) -> None:
+    arguments = ("compare", folder / "strong.run", folder / "weak.run", "--own", "strong=weak", "--measures", "RR")
+    text = printed(*arguments, "--qrels", folder / "qrels.txt", "--collection", "msmarco-document/dev")
+    assert "thresholds: RR 0.01" in text
+    assert "a = own baseline" in text
+    latex = printed(*arguments, "--qrels", folder / "qrels.txt", "--format", "latex", "--test", "permutation")
+    assert latex.startswith("\\begin{table}")
+    assert "9999 draws" in latex
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["evaluate", "foreign.run"], DataError, "same document ids"),
+        (["evaluate", "other-queries.run"], DataError, "no query in common"),
+        (["evaluate", "absent.run"], DataError, "cannot read"),
+        (["evaluate", "weak.run", "--measures", "nDGC@10"], UnknownName, "nDCG@10"),
+        (["compare", "weak.run", "strong.run"], SettingsError, "name a baseline"),
+        (["compare", "weak.run", "strong.run", "--baseline", "bm25"], UnknownName, "weak, strong"),
+        (["compare", "weak.run", "weak.run", "--baseline", "weak"], DataError, "two systems are named 'weak'"),
+        (["compare", "weak.run", "strong.run", "--own", "weak"], SettingsError, "SYSTEM=BASELINE"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: type[LongrankError], hint: str
+) -> None:
+    (folder / "foreign.run").write_text("q1 Q0 unknown 1 1.0 t\n")
+    (folder / "other-queries.run").write_text("zz Q0 good 1 1.0 t\n")
+    monkeypatch.chdir(folder)
+    result = call(*arguments, "--qrels", "qrels.txt")
+    assert isinstance(result.exception, error)
+    assert hint in str(result.exception)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_help_explains_the_command(command: str) -> None:
+    text = printed(command, "--help")
+    assert "--qrels" in text
+    assert "Judgements" in text

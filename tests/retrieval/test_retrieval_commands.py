@@ -1,0 +1,125 @@
+"""The commands, run as a person would."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from longrank.cli.fuse import fuse
+from longrank.cli.pseudo_label import pseudo_label
+from longrank.cli.retrieve import retrieve
+from longrank.core.errors import SettingsError, StaleIndex
+from longrank.core.types import Document, Qrels, Query, Run
+from longrank.corpora.formats import jsonl, trec
+
+app = typer.Typer()
+app.command("retrieve")(retrieve)
+app.command("fuse")(fuse)
+app.command("pseudo-label")(pseudo_label)
+
+
+def call(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "collection"
+    place.mkdir()
+    documents = [
+        Document("long", "fox fox " + "word " * 40),
+        Document("short", "fox den"),
+        Document("owl", "owl den den"),
+        *(Document(f"filler{i}", f"pond number{i}") for i in range(30)),
+    ]
+    jsonl.write_documents(place / "documents.jsonl", documents)
+    jsonl.write_queries(place / "queries.jsonl", [Query("q1", "fox"), Query("q2", "zebra")])
+    trec.write_qrels(place / "qrels.txt", Qrels({"q1": {"short": 1}}))
+    return place
+
+
+def test_a_run_is_written_and_the_index_kept(folder: Path, tmp_path: Path) -> None:
+    output = call("retrieve", folder, "--out", tmp_path / "run.trec", "--depth", "5")
+    assert trec.read_run(tmp_path / "run.trec").ranking("q1") == ["short", "long"]
+    assert "1 queries" in output and "1 queries share no term" in output
+    (index,) = (folder / ".longrank").glob("bm25-*")
+    stamp = (index / "longrank.json").stat().st_mtime_ns
+    call("retrieve", folder, "--out", tmp_path / "run.trec", "--k1", "0.9", "--b", "0")
+    assert (index / "longrank.json").stat().st_mtime_ns == stamp
+    assert trec.read_run(tmp_path / "run.trec").ranking("q1") == ["long", "short"]
+
+
+def test_changed_documents_are_refused_until_the_index_is_rebuilt(folder: Path, tmp_path: Path) -> None:
+    call("retrieve", folder, "--out", tmp_path / "run.trec")
+    jsonl.write_documents(folder / "documents.jsonl", [Document("new", "fox")])
+    with pytest.raises(StaleIndex):
+        call("retrieve", folder, "--out", tmp_path / "run.trec")
+    call("retrieve", folder, "--out", tmp_path / "run.trec", "--rebuild")
+    assert trec.read_run(tmp_path / "run.trec").ranking("q1") == ["new"]
+
+
+def test_feedback_is_explained(folder: Path, tmp_path: Path) -> None:
+    output = call("retrieve", folder, "--out", tmp_path / "run.trec", "--rm3", "--explain", "--feedback-documents", "1")
+    assert "q1: fox 0.7500, den 0.2500" in output
+    assert "q2: no term that a document has" in output
+    assert "owl" in trec.read_run(tmp_path / "run.trec").scores["q1"]
+
+
+def test_parameters_are_tuned_by_a_measure(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("longrank.evaluation.measures")
+    output = call("retrieve", folder, "--out", tmp_path / "run.trec", "--tune", "RR@10", "--b", "0")
+    assert "on 1 queries" in output and "look too good" in output
+    assert trec.read_run(tmp_path / "run.trec").ranking("q1")[0] == "short"
+
+
+def test_predicted_queries_are_indexed(folder: Path, tmp_path: Path) -> None:
+    predictions = tmp_path / "predictions.tsv"
+    predictions.write_text("owl\twhich zebra\n", encoding="utf-8")
+    call("retrieve", folder, "--out", tmp_path / "run.trec", "--predictions", predictions)
+    assert trec.read_run(tmp_path / "run.trec").ranking("q2") == ["owl"]
+
+
+def test_runs_are_fused_by_weights_or_ranks(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.trec", tmp_path / "two.trec"
+    trec.write_run(one, Run("one", {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}))
+    trec.write_run(two, Run("two", {"q": {"c": 9.0, "b": 5.0, "a": 1.0}}))
+    call("fuse", one, two, "--out", tmp_path / "fused.trec", "--weights", "0.9,0.1")
+    assert trec.read_run(tmp_path / "fused.trec").ranking("q") == ["a", "b", "c"]
+    call("fuse", one, two, "--out", tmp_path / "fused.trec", "--method", "rrf", "--depth", "1")
+    assert len(trec.read_run(tmp_path / "fused.trec").scores["q"]) == 1
+
+
+def test_fusion_weights_are_tuned(tmp_path: Path) -> None:
+    pytest.importorskip("longrank.evaluation.measures")
+    queries = [f"q{i}" for i in range(4)]
+    one, two, qrels = tmp_path / "one.trec", tmp_path / "two.trec", tmp_path / "qrels.txt"
+    trec.write_run(one, Run("one", {q: {"a": 3.0, "b": 2.0} for q in queries}))
+    trec.write_run(two, Run("two", {q: {"b": 9.0, "a": 1.0} for q in queries}))
+    trec.write_qrels(qrels, Qrels({q: {"b": 1} for q in queries}))
+    tuning = ("--tune", "RR", "--qrels", qrels)
+    assert "RR 1.0000" in call("fuse", one, two, "--out", tmp_path / "f.trec", *tuning)
+    assert "over 2 folds" in call("fuse", one, two, "--out", tmp_path / "f.trec", *tuning, "--folds", "2")
+    assert trec.read_run(tmp_path / "f.trec").ranking("q3") == ["b", "a"]
+
+
+@pytest.mark.parametrize("wrong", [["--weights", "much"], ["--tune", "RR"], ["--method", "rrf", "--weights", "1,2"]])
+def test_contradictory_fusion_options_are_refused(tmp_path: Path, wrong: list[str]) -> None:
+    one = tmp_path / "one.trec"
+    trec.write_run(one, Run("one", {"q": {"a": 3.0}}))
+    with pytest.raises(SettingsError):
+        call("fuse", one, one, "--out", tmp_path / "f.trec", *wrong)
+
+
+def test_the_first_document_becomes_the_label(folder: Path, tmp_path: Path) -> None:
+    output = call("pseudo-label", folder, "--out", tmp_path / "qrels.txt")
+    assert trec.read_qrels(tmp_path / "qrels.txt").grades == {"q1": {"short": 1}}
+    assert "1 of 2 queries" in output
+
+
+def test_labels_may_come_from_a_run(folder: Path, tmp_path: Path) -> None:
+    trec.write_run(tmp_path / "run.trec", Run("mine", {"q2": {"owl": 1.0, "long": 0.5}}))
+    call("pseudo-label", folder, "--out", tmp_path / "qrels.txt", "--run", tmp_path / "run.trec", "--positives", "2")
+    assert trec.read_qrels(tmp_path / "qrels.txt").grades == {"q2": {"owl": 1, "long": 1}}
