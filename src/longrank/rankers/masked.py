@@ -1,7 +1,9 @@
 """Mean, maximum, sum and softmax over an axis with padding: they cannot forget the mask.
 
-A mask is True where an entry is real. Entries without anything real give 0.
+A mask is True where an entry is real. Where nothing is real the answer is 0.
 """
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,11 +37,26 @@ def softmax(logits: Tensor, mask: Tensor, *, dim: int) -> Tensor:
 def top(values: Tensor, mask: Tensor, k: int) -> Tensor:
     """The k largest real entries of the last axis, falling; a missing one repeats the smallest real one."""
     lowest = torch.where(mask, values, torch.finfo(values.dtype).max).amin(-1, keepdim=True)
+    lowest = torch.where(mask.any(-1, keepdim=True), lowest, 0.0)
     filled = torch.where(mask, values, lowest)
     missing = k - filled.shape[-1]
     if missing > 0:
         filled = torch.cat([filled, lowest.expand(*filled.shape[:-1], missing)], -1)
     return filled.topk(k, dim=-1).values
+
+
+class Order(NamedTuple):
+    """Where entries move, and the mask after the move."""
+
+    place: Tensor
+    mask: Tensor
+
+
+def real_first(mask: Tensor) -> Order:
+    """The order [docs, longest] that puts real entries first and keeps them in sequence."""
+    longest = max(1, int(mask.sum(1).amax()))
+    place = torch.argsort(~mask, dim=1, stable=True)[:, :longest]
+    return Order(place, mask.gather(1, place))
 
 
 def _like(mask: Tensor, values: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """A ranker by composition: splitter + layout + backbone + aggregator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,16 +11,8 @@ from longrank.core.errors import ModelError, TruncatedInput
 from longrank.core.types import Document, Query, Scores, Spec, SplitText
 from longrank.encoders.backbone import Backbone
 from longrank.rankers.layouts import Layout
+from longrank.rankers.ranking import Ranked, rank_texts
 from longrank.rankers.scoring import DEFAULT_BUDGET, score_documents
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """One document of a ranking: its number among the documents given, its score and its text."""
-
-    index: int
-    score: float
-    text: str
 
 
 class NeuralRanker(nn.Module):
@@ -70,10 +61,7 @@ class NeuralRanker(nn.Module):
 
     def rank(self, query: str, documents: Sequence[str], *, top_k: int | None = None) -> list[Ranked]:
         """The documents best first; ties keep the order given."""
-        texts = list(documents)
-        found = self.score(Query("q", query), [Document(str(i), text) for i, text in enumerate(texts)])
-        order = sorted(range(len(texts)), key=lambda i: -found.values[i])
-        return [Ranked(i, found.values[i], texts[i]) for i in order[:top_k]]
+        return rank_texts(self, query, documents, top_k=top_k)
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One score a (query, document) pair, as users of sentence-transformers know it."""

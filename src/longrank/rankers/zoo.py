@@ -1,12 +1,15 @@
 """All rankers of the papers, a few lines each: start reading here.
 
 Lengths are in tokens of the backbone's tokenizer. The defaults are the papers': 32 query tokens and 477 document
-tokens make an input of 512 with [CLS] and two [SEP]; 1,431 tokens are three such chunks.
+tokens make an input of 512 with [CLS] and two [SEP]; 1,431 tokens are three such chunks. ``compat="published"``
+reads documents as the published code does, padding included; the default is what the papers say.
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Protocol
 
 import torch
+from torch import nn
 
 from longrank.chunking.splitters import Greedy, Sliding, Truncate
 from longrank.core.registry import Registry
@@ -16,62 +19,110 @@ from longrank.encoders.backbone import Backbone
 from longrank.encoders.registry import BACKBONES
 from longrank.rankers.aggregators import (
     AttentionVector,
+    ConvolutionVector,
+    CrossAttention,
+    Drmm,
     FirstScore,
+    KernelPool,
+    LateInteraction,
     MaxScore,
     MaxVector,
     MeanScore,
     MeanVector,
+    Model1,
+    Pacrr,
     SumScore,
     SumVector,
     TopScores,
     TransformerVector,
 )
-from longrank.rankers.layouts import Joint
+from longrank.rankers.aggregators.transformer import QueryProjection
+from longrank.rankers.aggregators.vectors import Attention, ChunkSummary
+from longrank.rankers.layouts import Joint, Layout, Selected, Separate, Uncontextual
 from longrank.rankers.neural import NeuralRanker
+from longrank.rankers.published import Compat, PaddedJoint, lower_cased, padded
+from longrank.rankers.readers import STARTED, Started, reader_for, readers_of
 
 RANKERS: Registry[NeuralRanker] = Registry("ranker")
 
 
+class WindowRanker(Protocol):
+    """How a ranker over sliding windows is made: windows of ``size`` every ``stride`` over the first ``max_tokens``."""
+
+    def __call__(
+        self,
+        backbone: Backbone,
+        *,
+        size: int = 150,
+        stride: int = 100,
+        max_tokens: int = 1431,
+        query_tokens: int = 32,
+        compat: Compat = None,
+    ) -> NeuralRanker:
+        """The ranker."""
+        ...
+
+
+def over_windows(name: str, *, paper: str = "") -> Callable[[Callable[[Backbone], nn.Module]], WindowRanker]:
+    """Decorator: an aggregator for a backbone becomes a ranker over sliding windows, registered under a name."""
+
+    def register(aggregator: Callable[[Backbone], nn.Module]) -> WindowRanker:
+        def make(
+            backbone: Backbone,
+            *,
+            size: int = 150,
+            stride: int = 100,
+            max_tokens: int = 1431,
+            query_tokens: int = 32,
+            compat: Compat = None,
+        ) -> NeuralRanker:
+            windows = Sliding(size, stride, max_tokens)
+            return _windowed(backbone, aggregator(backbone), windows, query_tokens, compat)
+
+        make.__name__ = make.__qualname__ = aggregator.__name__
+        make.__doc__ = aggregator.__doc__
+        return RANKERS.add(name, paper=paper)(make)
+
+    return register
+
+
+# -- one input ---------------------------------------------------------------------------------------------------------
+
+
 @RANKERS.add("firstp", paper="Dai and Callan 2019")
-def firstp(backbone: Backbone, *, tokens: int = 477, query_tokens: int = 32) -> NeuralRanker:
+def firstp(backbone: Backbone, *, tokens: int = 477, query_tokens: int = 32, compat: Compat = None) -> NeuralRanker:
     """Score of the first chunk; nothing behind it is read."""
-    return NeuralRanker(Truncate(tokens), Joint(query_tokens), backbone, FirstScore(backbone.dim))
+    aggregator = FirstScore(backbone.dim)
+    if compat == "published":
+        return NeuralRanker(Truncate(tokens), PaddedJoint(tokens, query_tokens), lower_cased(backbone), aggregator)
+    return NeuralRanker(Truncate(tokens), Joint(query_tokens), backbone, aggregator)
 
 
 @RANKERS.add("longp", paper="positional-bias, section 3")
-def longp(backbone: Backbone, *, tokens: int = 1431, query_tokens: int = 32) -> NeuralRanker:
+def longp(backbone: Backbone, *, tokens: int = 1431, query_tokens: int = 32, compat: Compat = None) -> NeuralRanker:
     """One long input: FirstP with a backbone that reads further."""
-    return firstp(backbone, tokens=tokens, query_tokens=query_tokens)
+    return firstp(backbone, tokens=tokens, query_tokens=query_tokens, compat=compat)
 
 
-@RANKERS.add("avgp", paper="MacAvaney et al. 2019")
-def avgp(backbone: Backbone, *, size: int = 477, max_chunks: int = 3, query_tokens: int = 32) -> NeuralRanker:
-    """Mean of the vectors of disjoint chunks."""
-    return NeuralRanker(Greedy(size, max_chunks), Joint(query_tokens), backbone, MeanVector(backbone.dim))
+# -- window scores -----------------------------------------------------------------------------------------------------
 
 
-@RANKERS.add("maxp", paper="Dai and Callan 2019")
-def maxp(
-    backbone: Backbone, *, size: int = 150, stride: int = 100, max_tokens: int = 1431, query_tokens: int = 32
-) -> NeuralRanker:
+@over_windows("maxp", paper="Dai and Callan 2019")
+def maxp(backbone: Backbone) -> nn.Module:
     """Best window score, trained end to end."""
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, MaxScore(backbone.dim))
+    return MaxScore(backbone.dim)
 
 
-@RANKERS.add("sump", paper="Dai and Callan 2019")
-def sump(
-    backbone: Backbone, *, size: int = 150, stride: int = 100, max_tokens: int = 1431, query_tokens: int = 32
-) -> NeuralRanker:
+@over_windows("sump", paper="Dai and Callan 2019")
+def sump(backbone: Backbone) -> nn.Module:
     """Sum of the window scores."""
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, SumScore(backbone.dim))
+    return SumScore(backbone.dim)
 
 
-@RANKERS.add("avgp-score")
-def avgp_score(
-    backbone: Backbone, *, size: int = 150, stride: int = 100, max_tokens: int = 1431, query_tokens: int = 32
-) -> NeuralRanker:
+@over_windows("avgp-score")
+def avgp_score(backbone: Backbone) -> nn.Module:
     """Mean of the window scores."""
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, MeanScore(backbone.dim))
+    return MeanScore(backbone.dim)
 
 
 @RANKERS.add("k-max", paper="Li et al. 2023 (Birch-Passage)")
@@ -85,71 +136,230 @@ def k_max(
     query_tokens: int = 32,
 ) -> NeuralRanker:
     """Learned combination of the k best window scores."""
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, TopScores(backbone.dim, k=k))
+    return _windowed(backbone, TopScores(backbone.dim, k=k), Sliding(size, stride, max_tokens), query_tokens)
 
 
-@RANKERS.add("parade-avg", paper="Li et al. 2023")
-def parade_avg(
-    backbone: Backbone, *, size: int = 150, stride: int = 100, max_tokens: int = 1431, query_tokens: int = 32
+@RANKERS.add("select-k", paper="in the style of IDCM (Hofstätter et al. 2021) and KeyB (Li and Gaussier 2021)")
+def select_k(
+    backbone: Backbone,
+    *,
+    keep: int = 4,
+    k: int = 3,
+    size: int = 64,
+    stride: int = 50,
+    max_tokens: int = 4096,
+    query_tokens: int = 32,
 ) -> NeuralRanker:
+    """Word overlap picks a few windows, and only those are read; the k best scores are combined."""
+    layout = Selected(Joint(query_tokens), keep)
+    return NeuralRanker(Sliding(size, stride, max_tokens), layout, backbone, TopScores(backbone.dim, k=k))
+
+
+# -- window vectors ----------------------------------------------------------------------------------------------------
+
+
+@RANKERS.add("avgp", paper="MacAvaney et al. 2019")
+def avgp(
+    backbone: Backbone, *, size: int = 477, max_chunks: int = 3, query_tokens: int = 32, compat: Compat = None
+) -> NeuralRanker:
+    """Mean of the vectors of disjoint chunks."""
+    aggregator = MeanVector(backbone.dim, over_real=compat == "published")
+    return _chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+
+
+@over_windows("parade-avg", paper="Li et al. 2023")
+def parade_avg(backbone: Backbone) -> nn.Module:
     """Mean of the window vectors: AvgP with another splitter."""
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, MeanVector(backbone.dim))
+    return MeanVector(backbone.dim)
 
 
-@RANKERS.add("parade-sum", paper="Li et al. 2023")
-def parade_sum(
-    backbone: Backbone, *, size: int = 150, stride: int = 100, max_tokens: int = 1431, query_tokens: int = 32
-) -> NeuralRanker:
+@over_windows("parade-sum", paper="Li et al. 2023")
+def parade_sum(backbone: Backbone) -> nn.Module:
     """Sum of the window vectors."""
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, SumVector(backbone.dim))
+    return SumVector(backbone.dim)
 
 
-@RANKERS.add("parade-max", paper="Li et al. 2023")
-def parade_max(
-    backbone: Backbone, *, size: int = 150, stride: int = 100, max_tokens: int = 1431, query_tokens: int = 32
-) -> NeuralRanker:
+@over_windows("parade-max", paper="Li et al. 2023")
+def parade_max(backbone: Backbone) -> nn.Module:
     """Largest value of every dimension over the windows."""
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, MaxVector(backbone.dim))
+    return MaxVector(backbone.dim)
+
+
+@over_windows("parade-cnn", paper="Li et al. 2023")
+def parade_cnn(backbone: Backbone) -> nn.Module:
+    """Neighbouring windows are merged by convolution, level by level, and every level is scored."""
+    return ConvolutionVector(backbone.dim)
 
 
 @RANKERS.add("parade-attn", paper="Li et al. 2023")
 def parade_attn(
     backbone: Backbone,
     *,
-    attention: Literal["scalar", "per-dimension"] = "scalar",
+    attention: Attention | None = None,
+    size: int = 150,
+    stride: int = 100,
+    max_tokens: int = 1431,
+    query_tokens: int = 32,
+    compat: Compat = None,
+) -> NeuralRanker:
+    """Window vectors weighted by learned attention: one weight a window, or per dimension as published."""
+    chosen: Attention = attention or ("per-dimension" if compat == "published" else "scalar")
+    aggregator = AttentionVector(backbone.dim, attention=chosen)
+    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat)
+
+
+@RANKERS.add("parade-transformer", paper="Li et al. 2023; positional-bias (RAND-L2, PRETR-L6, PRETR-Q-L6)")
+def parade_transformer(
+    backbone: Backbone,
+    *,
+    init: Started | None = None,
+    layers: int = 2,
+    heads: int | None = None,
+    query: QueryProjection | None = None,
+    size: int = 150,
+    stride: int = 100,
+    max_tokens: int = 1431,
+    query_tokens: int = 32,
+    compat: Compat = None,
+) -> NeuralRanker:
+    """A Transformer reads the window vectors in order: started at random (``layers``, ``heads``) or from ``init``.
+
+    ``query`` lets it read the query's tokens first, through the windows' projection or its own.
+    """
+    reader = reader_for(backbone, init, layers=layers, heads=heads, compat=compat)
+    aggregator = TransformerVector(backbone.dim, reader, query=query)
+    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat)
+
+
+# -- query and windows apart -------------------------------------------------------------------------------------------
+
+
+@RANKERS.add("parade-lateir", paper="positional-bias (PRETR-LATEIR-L6)")
+def parade_lateir(
+    backbone: Backbone,
+    *,
+    init: Started | None = None,
+    interaction: Started | None = None,
+    layers: int = 2,
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
     query_tokens: int = 32,
 ) -> NeuralRanker:
-    """Window vectors weighted by learned attention."""
-    aggregator = AttentionVector(backbone.dim, attention=attention)
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, aggregator)
+    """Query and windows meet in a Transformer of their own (``interaction``), and another reads what it says."""
+    meet = reader_for(backbone, interaction, layers=layers)
+    read = reader_for(backbone, init, layers=layers)
+    aggregator = LateInteraction(backbone.dim, meet, then=TransformerVector(meet.dim, read))
+    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), Separate(query_tokens))
 
 
-@RANKERS.add("parade-transformer", paper="Li et al. 2023; positional-bias (RAND-L2)")
-def parade_transformer(
+@RANKERS.add("mores", paper="in the style of MORES+ (Gao and Callan 2022)")
+def mores(
     backbone: Backbone,
     *,
     layers: int = 2,
     heads: int | None = None,
-    size: int = 150,
-    stride: int = 100,
-    max_tokens: int = 1431,
+    size: int = 477,
+    max_chunks: int = 3,
     query_tokens: int = 32,
 ) -> NeuralRanker:
-    """A small Transformer, started at random, reads the window vectors in order."""
-    aggregator = TransformerVector(backbone.dim, layers=layers, heads=heads or backbone.heads)
-    return NeuralRanker(Sliding(size, stride, max_tokens), Joint(query_tokens), backbone, aggregator)
+    """Query tokens attend to the tokens of all chunks at once."""
+    aggregator = CrossAttention(backbone.dim, layers=layers, heads=heads or backbone.heads)
+    return NeuralRanker(Greedy(size, max_chunks), Separate(query_tokens), backbone, aggregator)
+
+
+# -- token interaction -------------------------------------------------------------------------------------------------
+
+
+@RANKERS.add("cedr-knrm", paper="MacAvaney et al. 2019")
+def cedr_knrm(
+    backbone: Backbone,
+    *,
+    summary: ChunkSummary = "mean",
+    size: int = 477,
+    max_chunks: int = 3,
+    query_tokens: int = 32,
+    compat: Compat = None,
+) -> NeuralRanker:
+    """Soft counts of similar token pairs in all layers, beside the chunks' ``summary``; "none" is KNRM alone."""
+    published = compat == "published"
+    aggregator = KernelPool(backbone.dim, layers=backbone.layers, summary=summary, over_real=published)
+    return _chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+
+
+@RANKERS.add("cedr-pacrr", paper="MacAvaney et al. 2019")
+def cedr_pacrr(
+    backbone: Backbone, *, size: int = 477, max_chunks: int = 3, query_tokens: int = 32, compat: Compat = None
+) -> NeuralRanker:
+    """The strongest n-gram matches of each query position in all layers, beside the mean chunk vector."""
+    published = compat == "published"
+    aggregator = Pacrr(backbone.dim, layers=backbone.layers, query_tokens=query_tokens, over_real=published)
+    return _chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+
+
+@RANKERS.add("cedr-drmm", paper="MacAvaney et al. 2019")
+def cedr_drmm(
+    backbone: Backbone, *, size: int = 477, max_chunks: int = 3, query_tokens: int = 32, compat: Compat = None
+) -> NeuralRanker:
+    """Histograms of token similarities in all layers, beside the mean chunk vector."""
+    aggregator = Drmm(backbone.dim, layers=backbone.layers, over_real=compat == "published")
+    return _chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+
+
+@RANKERS.add("neural-model1", paper="Boytsov and Kolter 2021 (re-derivation)")
+def neural_model1(backbone: Backbone, *, size: int = 477, max_chunks: int = 3, query_tokens: int = 32) -> NeuralRanker:
+    """The query as a translation of the document's contextual token vectors."""
+    return _chunked(backbone, Model1(backbone.dim), Greedy(size, max_chunks), query_tokens)
+
+
+@RANKERS.add("neural-model1-context-free", paper="Boytsov and Kolter 2021 (re-derivation)")
+def neural_model1_context_free(
+    backbone: Backbone, *, p_self: float = 0.05, size: int = 477, max_chunks: int = 3, query_tokens: int = 32
+) -> NeuralRanker:
+    """The query as a translation of the document's words; the backbone lends its word vectors and is not run."""
+    aggregator = Model1(backbone.dim, p_self=p_self, words=backbone.model.get_input_embeddings().weight)
+    return NeuralRanker(Greedy(size, max_chunks), Uncontextual(query_tokens), backbone, aggregator)
+
+
+# -- how they are put together -----------------------------------------------------------------------------------------
 
 
 def build_ranker(spec: Spec, *, seed: int = 0) -> NeuralRanker:
     """The ranker a spec describes, backbone included; new weights depend on the seed alone.
 
-    It remembers the spec, so that it can be saved.
+    ``init`` and ``interaction`` are specs of backbones, or folders. The ranker remembers the spec, so that it can be
+    saved; of a pretrained aggregator it remembers the config, because the weights will be in the checkpoint.
     """
-    with torch.random.fork_rng():
+    folders = {
+        name: Spec("pretrained", {"model": v})
+        for name, v in spec.params.items()
+        if name in STARTED and isinstance(v, str)
+    }
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive("ranker-weights", seed))
-        ranker = RANKERS.build(spec, {"backbone": BACKBONES})
-    ranker.spec = spec
+        parts = dict.fromkeys(("backbone", *STARTED), BACKBONES)
+        ranker = RANKERS.build(Spec(spec.name, {**spec.params, **folders}), parts)
+    configs = {name: reader.config for name, reader in readers_of(ranker.aggregator).items() if spec.params.get(name)}
+    ranker.spec = Spec(spec.name, {**spec.params, **configs})
     return ranker.eval()
+
+
+def _windowed(
+    backbone: Backbone, aggregator: nn.Module, windows: Sliding, layout: Layout | int, compat: Compat = None
+) -> NeuralRanker:
+    if isinstance(layout, int):
+        layout = Joint(layout)
+    if compat == "published":
+        joint = PaddedJoint(windows.size, layout.query_tokens)
+        return NeuralRanker(padded(windows), joint, lower_cased(backbone), aggregator)
+    return NeuralRanker(windows, layout, backbone, aggregator)
+
+
+def _chunked(
+    backbone: Backbone, aggregator: nn.Module, chunks: Greedy, query_tokens: int, compat: Compat = None
+) -> NeuralRanker:
+    if compat == "published":
+        windows = padded(Sliding(chunks.size, chunks.size, chunks.max_chunks and chunks.max_chunks * chunks.size))
+        joint = PaddedJoint(chunks.size, query_tokens, read_padding=True)
+        return NeuralRanker(windows, joint, lower_cased(backbone), aggregator)
+    return NeuralRanker(chunks, Joint(query_tokens), backbone, aggregator)

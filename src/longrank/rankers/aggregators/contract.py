@@ -1,11 +1,13 @@
 """What every aggregator is, and the head they share."""
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from longrank.core.errors import ModelError
 from longrank.encoders.rows import Needs
-from longrank.rankers.states import ChunkStates
+from longrank.rankers.states import ChunkStates, TokenStates
 
 
 class Aggregator(Protocol):
@@ -17,8 +19,30 @@ class Aggregator(Protocol):
         """Scores [docs]."""
         ...
 
-    def parameters(self) -> object:
+    def parameters(self) -> Iterator[nn.Parameter]:
         """The trainable weights."""
+        ...
+
+
+Rule = Literal["sum", "maximum", "first", "weights"]
+
+
+class Parts(NamedTuple):
+    """What the chunks of a document did for its score.
+
+    ``rule`` says how the values make the score: their sum, their maximum, the first; ``weights`` are attention.
+    """
+
+    values: Tensor  # [docs, chunks]; 0 on padding
+    rule: Rule
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """An aggregator that knows what each chunk did for the score."""
+
+    def parts(self, states: ChunkStates) -> Parts:
+        """The chunks' own scores or weights."""
         ...
 
 
@@ -36,3 +60,17 @@ class Head(nn.Module):
         """[..., dim] to [...]; always in single precision, so that scores do not tie."""
         scores: Tensor = self.linear(self.dropout(vectors.float()))
         return scores.squeeze(-1)
+
+
+class TextStates(NamedTuple):
+    """Token states of chunks and of the query."""
+
+    tokens: TokenStates
+    query: TokenStates
+
+
+def text_states(states: ChunkStates) -> TextStates:
+    """The token states that an aggregator asked for by its ``needs``."""
+    if states.tokens is None or states.query is None:
+        raise ModelError("this aggregator reads token states, and the layout gave none: does its `needs` ask for them?")
+    return TextStates(states.tokens, states.query)

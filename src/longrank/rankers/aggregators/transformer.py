@@ -1,55 +1,159 @@
-"""A small Transformer reads the chunk vectors in order: PARADE-Transformer."""
+"""A Transformer reads the chunk vectors in order: PARADE-Transformer, and what late interaction shares with it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from longrank.core.errors import ModelError
 from longrank.encoders.rows import Needs
-from longrank.rankers.aggregators.contract import Head
+from longrank.rankers import masked
+from longrank.rankers.aggregators.contract import Head, text_states
 from longrank.rankers.states import ChunkStates
+
+QueryProjection = Literal["shared", "own"]
+
+
+class Segment(NamedTuple):
+    """A run of vectors in the input of a reader."""
+
+    vectors: Tensor  # [rows, length, width]
+    mask: Tensor  # [rows, length]
+    kind: int = 0  # token type
+
+
+class VectorReader(nn.Module):
+    """A transformers encoder fed with vectors in place of words, read at its first position.
+
+    It adds its own positions and token types. Its word embeddings are never used: they are dropped unless
+    ``keep_unused``, which the published parameter counts include.
+    """
+
+    def __init__(self, model: Any, *, specials: Tensor | None = None, keep_unused: bool = False) -> None:
+        super().__init__()
+        _check_encoder(model)
+        words = model.get_input_embeddings()
+        self.width = int(words.embedding_dim)
+        self.dim = int(model.config.hidden_size)
+        self.limit = int(getattr(model.config, "max_position_embeddings", 0) or 10**9)
+        self.model = model
+        if not keep_unused:
+            model.set_input_embeddings(nn.Embedding(1, self.width))
+            if _has_pooler(model):
+                model.pooler = None
+        model.get_input_embeddings().requires_grad_(False)
+        if specials is None or specials.shape[-1] != self.width:
+            specials = torch.randn(2, self.width) / self.width**0.5
+        self.specials = nn.Parameter(specials.detach().clone())  # CLS, SEP
+
+    def forward(self, segments: Sequence[Segment]) -> Tensor:
+        """The first output [rows, dim] for CLS, SEP, segment, SEP, segment, SEP ...; padding moves to the end."""
+        rows = len(segments[0].vectors)
+        cls, sep = (self._special(number, rows) for number in (0, 1))
+        parts = [cls, sep, *(part for segment in segments for part in (segment, sep))]
+        vectors = torch.cat([part.vectors for part in parts], 1)
+        mask = torch.cat([part.mask for part in parts], 1)
+        kinds = torch.cat([torch.full_like(part.mask, part.kind, dtype=torch.long) for part in parts], 1)
+        order, mask = masked.real_first(mask)
+        if mask.shape[1] > self.limit:
+            raise ModelError(
+                f"{mask.shape[1]} vectors do not fit an aggregator of {self.limit} positions: "
+                f"set max_tokens so that a document has fewer chunks, or use a larger stride"
+            )
+        vectors = vectors.gather(1, order[..., None].expand(-1, -1, vectors.shape[-1]))
+        inputs = {"inputs_embeds": vectors, "attention_mask": mask.long()}
+        if getattr(self.model.config, "type_vocab_size", 0) >= 2:
+            inputs["token_type_ids"] = kinds.gather(1, order)
+        first: Tensor = self.model(**inputs).last_hidden_state[:, 0]
+        return first
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What ``encoder_of`` needs to make the same model again, with other weights."""
+        facts: dict[str, Any] = json.loads(self.model.config.to_json_string(use_diff=True))
+        return {**facts, "model_type": self.model.config.model_type, "has_pooler": _has_pooler(self.model)}
+
+    def _special(self, number: int, rows: int) -> Segment:
+        vectors = self.specials[number].expand(rows, 1, -1)
+        return Segment(vectors, torch.ones(rows, 1, dtype=torch.bool, device=vectors.device))
+
+
+def random_encoder(dim: int, *, layers: int, heads: int, dropout: float = 0.1, vocabulary: int = 1) -> Any:
+    """A BERT with new weights, for a reader to hold."""
+    from transformers import BertConfig, BertModel
+
+    if dim % heads:
+        raise ModelError(f"a width of {dim} cannot be shared among {heads} heads: choose heads that divide it")
+    config = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=dim,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * dim,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=0.0,
+        pad_token_id=None,
+    )
+    return BertModel(config)
+
+
+def encoder_of(config: Mapping[str, Any]) -> Any:
+    """An encoder with new weights, of the shape that a reader's ``config`` describes."""
+    from transformers import AutoConfig, AutoModel
+
+    shape = {name: value for name, value in config.items() if name not in {"has_pooler", "transformers_version"}}
+    model = AutoModel.from_config(AutoConfig.for_model(**shape))
+    if not config.get("has_pooler", True) and _has_pooler(model):
+        model.pooler = None
+    return model
 
 
 class TransformerVector(nn.Module):
-    """A Transformer over CLS, SEP, chunk 1 .. chunk N, SEP, read at CLS; weights start random (RAND).
+    """A Transformer over CLS, SEP, (query, SEP,) chunk 1 .. chunk N, SEP, read at CLS; token type 1 on chunks.
 
-    The aggregator is a BERT of ``layers`` layers whose word embeddings are never used: it adds positions and token
-    types (1 on chunks) to the chunk vectors. Padding chunks are masked, and so is everything behind them: the
-    closing SEP follows the last real chunk.
+    A projection is learned where the reader's width is not the backbone's. ``query`` feeds the query's token states
+    in as well, through the chunks' projection (``shared``) or another (``own``).
     """
 
-    needs = Needs.CHUNKS
-
-    def __init__(self, dim: int, *, layers: int = 2, heads: int = 12, dropout: float = 0.1) -> None:
+    def __init__(self, dim: int, reader: VectorReader, *, query: QueryProjection | None = None) -> None:
         super().__init__()
-        from transformers import BertConfig, BertModel
-
-        config = BertConfig(
-            vocab_size=1,
-            hidden_size=dim,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            intermediate_size=4 * dim,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=0.0,
-            pad_token_id=None,
-        )
-        self.model = BertModel(config, add_pooling_layer=False)
-        self.model.embeddings.word_embeddings.requires_grad_(False)
-        self.cls = nn.Parameter(torch.randn(dim) * 0.02)
-        self.sep = nn.Parameter(torch.randn(dim) * 0.02)
-        self.head = Head(dim)
+        self.needs = Needs.CHUNKS if query is None else Needs.CHUNKS | Needs.QUERY
+        self.reader = reader
+        self.project = projection(dim, reader.width)
+        self.query = query
+        self.project_query = nn.Linear(dim, reader.width) if query == "own" else None
+        self.head = Head(reader.dim)
 
     def forward(self, states: ChunkStates) -> Tensor:
         """[docs]."""
-        docs, chunks, dim = states.chunks.shape
-        frame = torch.stack([self.cls, self.sep]).expand(docs, 2, dim)
-        room = self.sep.expand(docs, 1, dim)
-        inputs = torch.cat([frame, states.chunks, room], 1)  # [docs, chunks + 3, dim]
-        count = states.chunk_mask.sum(1)
-        place = torch.arange(chunks + 3, device=inputs.device)
-        closing = place == (count + 2)[:, None]
-        inputs = torch.where(closing[..., None], self.sep, inputs)
-        mask = place <= (count + 2)[:, None]
-        types = ((place >= 2) & mask & ~closing).long()
-        out = self.model(inputs_embeds=inputs, attention_mask=mask.long(), token_type_ids=types)
-        scores: Tensor = self.head(out.last_hidden_state[:, 0])
+        segments = [Segment(self.project(states.chunks), states.chunk_mask, 1)]
+        if self.query is not None:
+            asked = text_states(states).query
+            project = self.project if self.project_query is None else self.project_query
+            segments.insert(0, Segment(project(asked.layer()), asked.mask))
+        scores: Tensor = self.head(self.reader(segments))
         return scores
+
+
+def projection(dim: int, width: int) -> nn.Module:
+    """A linear map where widths differ, nothing where they do not."""
+    if dim == width:
+        return nn.Identity()
+    linear = nn.Linear(dim, width)
+    nn.init.xavier_uniform_(linear.weight)
+    return linear
+
+
+def _has_pooler(model: Any) -> bool:
+    return getattr(model, "pooler", None) is not None
+
+
+def _check_encoder(model: Any) -> None:
+    config = model.config
+    if getattr(config, "is_encoder_decoder", False) or config.model_type in {"llama", "mistral", "qwen2", "qwen3"}:
+        raise ModelError(
+            f"a model of type {config.model_type!r} cannot read chunk vectors: its first position does not see the "
+            f"others, or it has no first position to read. Use a BERT-type encoder"
+        )
