@@ -7,7 +7,7 @@ must be large enough; and no window can share more than a longer stretch of text
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
@@ -58,19 +58,15 @@ class WordTarget:
 
 
 class WordIndex(Protocol):
-    """A text to search: its number of words, the places of at least the target's words, and coded stretches of it."""
+    """A text to search: its words, and the places of at least the target's words."""
 
     @property
-    def length(self) -> int:
-        """Number of words."""
+    def words(self) -> Sequence[str]:
+        """The words in order."""
         ...
 
     def places(self, target: WordTarget) -> Places:
         """Where at least the target's words stand, rising."""
-        ...
-
-    def coded(self, target: WordTarget) -> tuple[str, Callable[[int, int], str]]:
-        """The target as characters, one a word, and a function that gives stretches of the text so coded."""
         ...
 
 
@@ -80,27 +76,13 @@ class FullIndex:
 
     words: Sequence[str]
 
-    @property
-    def length(self) -> int:
-        """Number of words."""
-        return len(self.words)
-
     @cached_property
     def _places(self) -> Places:
         return _places_of(self.words)
 
-    @cached_property
-    def _code(self) -> PassageCode:
-        return PassageCode(self.words)
-
     def places(self, target: WordTarget) -> Places:
         """Where every word of the text stands."""
         return self._places
-
-    def coded(self, target: WordTarget) -> tuple[str, Callable[[int, int], str]]:
-        """The target, and stretches of the text, in the text's own characters."""
-        text = self._code.text
-        return self._code.encode(target.words), lambda start, stop: text[start:stop]
 
 
 @dataclass(frozen=True)
@@ -109,21 +91,12 @@ class OneOffIndex:
 
     words: Sequence[str]
 
-    @property
-    def length(self) -> int:
-        """Number of words."""
-        return len(self.words)
-
     def places(self, target: WordTarget) -> Places:
         """Where the target's words stand."""
         places: dict[str, list[int]] = {word: [] for word in target.types}
         for place in compress(range(len(self.words)), map(places.__contains__, self.words)):
             places[self.words[place]].append(place)
         return places
-
-    def coded(self, target: WordTarget) -> tuple[str, Callable[[int, int], str]]:
-        """The target, and stretches of the text, in the target's characters."""
-        return target.code.text, lambda start, stop: target.code.encode(self.words[start:stop])
 
 
 def _places_of(words: Sequence[str]) -> Places:
@@ -141,20 +114,21 @@ def best_window(target: WordTarget, document: WordIndex, *, width: int, needed: 
 
     The answer is that of trying every window; a text shorter than the window is one window.
     """
-    hits, required = _rare_hits(target, document.places(target), needed=needed, rare=max(2, document.length // 400))
+    words = document.words
+    hits, required = _rare_hits(target, document.places(target), needed=needed, rare=max(2, len(words) // 400))
     if not hits:
         return None
-    last_start = max(0, document.length - width)
-    wanted, stretch = document.coded(target)
+    last_start = max(0, len(words) - width)
+    wanted, encode = target.code.text, target.code.encode
     best, best_start, best_text = needed - 1, -1, ""
     for low, high in _ranges(hits, required, width=width, last_start=last_start):
         middle = (low + high) // 2
-        guess = LCSseq.similarity(wanted, stretch(middle, middle + width), score_cutoff=best + 1)
+        guess = LCSseq.similarity(wanted, encode(words[middle : middle + width]), score_cutoff=best + 1)
         floor = max(best + 1, guess)
         # a window as good as the guess must hold that many more of the rare words
         near = hits[bisect_left(hits, low) : bisect_left(hits, high + width)]
         for first, last in _ranges(near, required + floor - needed, width=width, last_start=last_start):
-            text = stretch(first, last + width)
+            text = encode(words[first : last + width])
             common, start = _best_start(wanted, text, last - first, width=width, floor=floor)
             if common > best:
                 best, best_start, best_text = common, first + start, text[start : start + width]

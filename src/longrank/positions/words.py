@@ -46,26 +46,27 @@ class NormalText:
 
     def word_chars(self, first: int, last: int) -> CharSpan:
         """Characters of the original from the first to the last of the given words, both included."""
-        return CharSpan(self._word(first)[0], self._word(last)[1])
+        if self.offsets is not None:
+            return CharSpan(self.offsets[first][0], self.offsets[last][1])
+        if len(self.original) == len(self.text) and self.original.lower() == self.text:  # character by character
+            start = len(" ".join(self.words[:first])) + (first > 0)
+            return CharSpan(start, start + len(" ".join(self.words[first : last + 1])))
+        rest = self.original.split(maxsplit=first)[first]
+        start = len(self.original) - len(rest)
+        tail = rest.split(maxsplit=last - first + 1)
+        stop = len(self.original) - len(tail[-1]) if len(tail) > last - first + 1 else len(self.original)
+        return CharSpan(start, start + len(self.original[start:stop].rstrip()))
 
     def _back(self, offset: int) -> tuple[int, int]:
         """Characters of the original behind one character; a blank stands for all the white space it replaced."""
         number = self.text.count(" ", 0, offset)
         inside = offset - (self.text.rfind(" ", 0, offset) + 1)
-        start, stop = self._word(number)
+        word = self.word_chars(number, number)
         if self.text[offset] == " ":
-            return stop, self._word(number + 1)[0]
+            return word.stop, self.word_chars(number + 1, number + 1).start
         # lower-casing can lengthen a word (a dotted capital I); its last character is then the nearest truth
-        at = min(start + inside, stop - 1)
+        at = min(word.start + inside, word.stop - 1)
         return at, at + 1
-
-    def _word(self, number: int) -> tuple[int, int]:
-        if self.offsets is not None:
-            return self.offsets[number]
-        rest = self.original.split(maxsplit=number)[number]
-        start = len(self.original) - len(rest)
-        match = _NON_SPACE.match(self.original, start)
-        return (start, match.end()) if match else (start, start)
 
 
 def plain_words(text: str) -> tuple[list[str], list[tuple[int, int]]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from longrank.audit.card import Card, Interval, LengthCard, WindowCard
 from longrank.audit.verdict import Outcome
-from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, write_page
+from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, Value, write_page
 from longrank.reports.svg import FIRST, INK, SECOND, drawing, to_svg
 
 VERDICTS = {
@@ -35,7 +35,9 @@ def write_card_page(path: Path, card: Card) -> None:
         sections.append(Section("How much is read", [window_words(card.window)]))
     sections.append(Section("How it was measured", [_method(card)]))
     title = f"Does {card.ranker} read the whole document?"
-    write_page(path, title=title, lead=f"{VERDICTS[card.outcome]}. {card.sentence}", sections=sections, footer=_footer(card))
+    write_page(
+        path, title=title, lead=f"{VERDICTS[card.outcome]}. {card.sentence}", sections=sections, footer=_footer(card)
+    )
 
 
 def curve_figure(lengths: Sequence[LengthCard]) -> str:
@@ -92,7 +94,7 @@ def _found(card: Card) -> list[Part]:
 def _controls(card: Card) -> Table:
     columns = [Column(name) for name in ("length", "passage alone", "absent", "absent, expected", "usable signal")]
     columns += [Column("cost of length"), Column("first - last"), Column("first - last, reversed fillers")]
-    rows = [
+    rows: list[list[Value | Cell]] = [
         [
             at.tokens,
             at.isolated,
@@ -112,7 +114,7 @@ def _numbers(card: Card) -> Table:
     columns = [Column(name) for name in ("length", "verdict", "lost at the worst slot", "lost, first to last")]
     columns += [Column("trend, p", 4), Column("bend, p", 4), Column("PSI less chance"), Column("PSI, p", 4)]
     columns += [Column("Page, p", 4), Column("positional SD")]
-    rows = [
+    rows: list[list[Value | Cell]] = [
         [
             at.tokens,
             at.outcome.value,
@@ -134,11 +136,11 @@ def _method(card: Card) -> str:
     design = card.design
     times = design.documents_naive / design.documents_scored if design.documents_scored else 1.0
     return (
-        f"{card.queries_answered} of {design.queries} queries of {design.data!r}; the relevant passage at {design.slots} "
-        f"slots among the same fillers, against {design.distractors} distractors, half with one hard passage; lengths "
-        f"{', '.join(f'{length:,}' for length in design.lengths)} tokens ({design.tokenizer}); tolerance "
-        f"{design.tolerance:.0%} of the usable signal. {design.documents_scored:,} documents were scored, {times:.1f} times "
-        f"fewer than a design that repeats its distractors."
+        f"{card.queries_answered} of {design.queries} queries of {design.data!r}; the relevant passage at "
+        f"{design.slots} slots among the same fillers, against {design.distractors} distractors, half with one "
+        f"hard passage; lengths {', '.join(f'{length:,}' for length in design.lengths)} tokens ({design.tokenizer}); tolerance "
+        f"{design.tolerance:.0%} of the usable signal. {design.documents_scored:,} documents were scored, {times:.1f} "
+        f"times fewer than a design that repeats its distractors."
     )
 
 
