@@ -16,6 +16,7 @@ LongrankError
 ├── ModelError                weights, vocabulary or architecture that cannot be used as asked
 │   └── CheckpointError       a saved ranker that is damaged, foreign or of another version
 ├── ChatError                 a chat model that did not answer: no connection, time out, refused
+├── ServiceError              a scoring service that did not answer, or not as its dialect says
 │   └── ChatBusy              one that may answer if asked again: rate limit, server error, time-out
 ├── BudgetSpent               a job of paid calls that reached the limit it was given
 └── TrainingError             training that cannot start or must stop
@@ -105,6 +106,10 @@ class ChatBusy(ChatError):
 
 class BudgetSpent(LongrankError):
     """A job of paid calls that reached its limit; not a ``ChatError``, so that nobody takes it for a missing reply."""
+
+
+class ServiceError(LongrankError):
+    """A scoring service that did not answer as it should."""
 
 
 class TrainingError(LongrankError):

@@ -1,0 +1,209 @@
+"""``longrank audit``: does a ranker read the whole document?"""
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longrank.cli.profile import TokenizerName, TokenizerOption, make_tokenizer
+
+if TYPE_CHECKING:
+    from longrank.audit.card import Card
+    from longrank.audit.design import AuditDesign
+    from longrank.audit.run import Audit
+    from longrank.audit.settings import AuditSettings
+    from longrank.core.types import Collection
+
+MISSED = 3  # exit code of a threshold that was asked for and missed
+
+RankerName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RANKER",
+        help="A checkpoint or transformers folder, 'minilm', 'module:function', or an http address ending in /rerank.",
+    ),
+]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder of a collection with judgements; the toy world if not given.")
+]
+Queries = Annotated[int | None, typer.Option("--queries", min=8, help="Queries; 100 if not given.")]
+Slots = Annotated[int | None, typer.Option("--slots", min=3, help="Places of the relevant passage; 8 if not given.")]
+Lengths = Annotated[
+    str | None, typer.Option("--lengths", help="Document lengths in tokens; '512,1024,2048' if not given.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="40 queries, 4 slots, 512 tokens, where not set otherwise.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of texts and draws.")]
+Tolerance = Annotated[
+    float | None, typer.Option("--tolerance", help="Share of the usable signal that position may cost; .10 or .05.")
+]
+Listwise = Annotated[bool, typer.Option("--listwise", help="The ranker's scores hold only within one list.")]
+FailIfLost = Annotated[
+    float | None, typer.Option("--fail-if-lost", help="Exit with 3 if more than this share of the signal is lost.")
+]
+
+
+def audit(
+    ranker: RankerName,
+    *,
+    data: DataFolder = None,
+    queries: Queries = None,
+    slots: Slots = None,
+    lengths: Lengths = None,
+    quick: Quick = False,
+    tolerance: Tolerance = None,
+    seed: Seed = 0,
+    tokenizer: TokenizerOption = TokenizerName.words,
+    listwise: Listwise = False,
+    name: Annotated[str | None, typer.Option("--name", help="What the ranker is called on its card.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of the card; audits/NAME if not given.")] = None,
+    probe: Annotated[bool, typer.Option("--probe/--no-probe", help="Find the ranker's window as well.")] = False,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Documents to score at most in this run, or '$5' with --price.")
+    ] = None,
+    price: Annotated[float | None, typer.Option("--price", help="Dollars for a thousand documents.")] = None,
+    fail_if_lost: FailIfLost = None,
+) -> None:
+    """Audit whether a ranker finds evidence wherever it stands in a document.
+
+    The same passage is planted at every slot of the same document. The verdict is robust, biased, inconclusive or not
+    auditable. An interrupted audit goes on where it was when it is run again.
+
+    longrank audit my-checkpoint --data my-collection --out audits/mine
+    """
+    from longrank.audit.card import make_card, write_card
+    from longrank.audit.run import audit as run_audit
+    from longrank.audit.window import probe_window
+    from longrank.rankers.adapters import resolve
+    from longrank.reports.card import write_card_page
+
+    settings = make_settings(queries, slots, lengths, quick=quick, tolerance=tolerance, seed=seed)
+    label = name or ranker_label(ranker)
+    folder = out or Path("audits") / re.sub(r"[^\w.-]+", "-", label)
+    design, _ = prepare(data, settings, tokenizer)
+    documents = _say_cost(design, listwise=listwise, price=price)
+    scorer = resolve(ranker)
+    allowed = budget_documents(budget, price, total=documents)
+    result = run_audit(
+        scorer, design, name=label, journal=folder / "responses.jsonl", listwise=listwise, budget=allowed
+    )
+    card = make_card(result, probe_window(scorer) if probe else None)
+    write_card(card, folder / "card.json")
+    write_card_page(folder / "card.html", card)
+    _write_timings(result, folder / "timings.json")
+    typer.echo(f"{label}: {card.outcome.value}. {card.sentence}")
+    typer.echo(f"Card: {folder / 'card.html'} and {folder / 'card.json'}")
+    finish(card, fail_if_lost)
+
+
+def finish(card: "Card", fail_if_lost: float | None) -> None:
+    """End the command: 1 if data is missing, 3 if more is lost than was allowed."""
+    if card.problems or card.queries_answered < card.design.queries:
+        raise typer.Exit(1)
+    if fail_if_lost is None:
+        return
+    if card.lost is None:
+        typer.echo("No share lost could be measured, so --fail-if-lost cannot be answered.", err=True)
+        raise typer.Exit(1)
+    if card.lost.value > fail_if_lost:
+        typer.echo(f"{card.lost.value:.1%} of the usable signal is lost, more than the {fail_if_lost:.1%} allowed.")
+        raise typer.Exit(MISSED)
+
+
+def make_settings(
+    queries: int | None, slots: int | None, lengths: str | None, *, quick: bool, tolerance: float | None, seed: int
+) -> "AuditSettings":
+    """Settings from options; what is not given is that of the quick or the usual audit."""
+    from longrank.audit.settings import QUICK, AuditSettings
+    from longrank.core.errors import SettingsError
+    from longrank.core.settings import parse_settings
+
+    table = (QUICK if quick else AuditSettings()).model_dump() | {"tolerance": tolerance, "seed": seed}
+    if queries is not None:
+        table["queries"] = queries
+    if slots is not None:
+        table["slots"] = slots
+    if lengths is not None:
+        try:
+            table["lengths"] = tuple(int(part) for part in lengths.split(","))
+        except ValueError:
+            raise SettingsError(f"--lengths takes numbers such as 512,1024, got {lengths!r}") from None
+    return parse_settings(AuditSettings, table, source="audit options")
+
+
+def prepare(
+    data: Path | None, settings: "AuditSettings", tokenizer: TokenizerName
+) -> "tuple[AuditDesign, Collection | None]":
+    """The design over a folder's texts, or over the toy world, and the collection where there is one."""
+    from tempfile import TemporaryDirectory
+
+    from longrank.audit.design import make_design
+    from longrank.audit.sources import collection_source, cut_passages, evidence_limit, toy_source
+
+    counted = make_tokenizer(tokenizer)
+    if data is None:
+        return make_design(toy_source(settings.queries, seed=settings.seed), settings, counted), None
+    from longrank.corpora.catalog.folder import load_folder
+    from longrank.retrieval.bm25 import BM25
+
+    collection = load_folder(data)
+    passages = cut_passages(collection, tokens=evidence_limit(settings.lengths[0]), tokenizer=counted)
+    with TemporaryDirectory() as folder:
+        index = BM25.build(passages.values(), Path(folder) / "index")
+        source = collection_source(collection, passages, index, settings=settings, tokenizer=counted)
+    return make_design(source, settings, counted), collection
+
+
+def ranker_label(ranker: str) -> str:
+    """A ranker's name for a card: the last part of a path, an address without its scheme.
+
+    >>> ranker_label("out/models/maxp/"), ranker_label("https://example.org/v2/rerank"), ranker_label("mod:score")
+    ('maxp', 'example.org/v2/rerank', 'mod:score')
+    """
+    if "://" in ranker:
+        return ranker.partition("://")[2]
+    return ranker.rstrip("/").rpartition("/")[2] or ranker
+
+
+def budget_documents(budget: str | None, price: float | None, *, total: int) -> int | None:
+    """Documents that a budget allows: a number, or dollars over the price of a thousand documents.
+
+    >>> budget_documents("$2", 0.5, total=10_000), budget_documents("300", None, total=10_000)
+    (4000, 300)
+    """
+    from longrank.core.errors import SettingsError
+
+    if budget is None:
+        return None
+    try:
+        if not budget.startswith("$"):
+            return int(budget)
+        if price is None or price <= 0:
+            raise SettingsError("a budget in dollars needs --price, the dollars for a thousand documents")
+        return min(total, int(1000 * float(budget[1:]) / price))
+    except ValueError:
+        raise SettingsError(f"--budget takes a number of documents or dollars such as '$5', got {budget!r}") from None
+
+
+def _say_cost(design: "AuditDesign", *, listwise: bool, price: float | None) -> int:
+    from longrank.audit.response import cost_per_query, naive_cost
+
+    settings, queries = design.settings, len(design.queries)
+    each = cost_per_query(settings, listwise=listwise)
+    tokens = each * queries * sum(settings.lengths) / len(settings.lengths)
+    money = "" if price is None else f", ${each * queries * price / 1000:.2f}"
+    saved = naive_cost(settings) / each
+    typer.echo(
+        f"{queries} queries x {each} documents = {each * queries:,} documents, about {tokens / 1e6:.1f} million tokens"
+        f"{money}; scoring each list anew would take {saved:.1f} times as many.",
+        err=True,
+    )
+    return each * queries
+
+
+def _write_timings(result: "Audit", path: Path) -> None:
+    from longrank.core.disk import write_atomic
+
+    facts = {"seconds": round(result.responses.seconds, 3), "queries": len(result.responses.records)}
+    write_atomic(path, json.dumps(facts) + "\n")

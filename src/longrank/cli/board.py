@@ -1,0 +1,22 @@
+"""``longrank board``: many audit cards on one page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def board(
+    cards: Annotated[list[Path], typer.Argument(help="Card files written by longrank audit.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("board.html"),
+) -> None:
+    """Compare audited rankers on one sortable page.
+
+    longrank board audits/*/card.json --out board.html
+    """
+    from longrank.audit.card import read_card
+    from longrank.reports.board import write_board
+
+    write_board(out, [read_card(path) for path in cards])
+    typer.echo(f"Board of {len(cards)} cards: {out}")

@@ -1,0 +1,88 @@
+"""``longrank harden``: the cheapest way to make a ranker read to the end."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longrank.cli.audit import (
+    MISSED,
+    DataFolder,
+    FailIfLost,
+    Lengths,
+    Queries,
+    Quick,
+    RankerName,
+    Seed,
+    Slots,
+    Tolerance,
+    make_settings,
+    prepare,
+    ranker_label,
+)
+from longrank.cli.profile import TokenizerName, TokenizerOption
+
+
+def harden(
+    ranker: RankerName,
+    *,
+    data: DataFolder = None,
+    queries: Queries = None,
+    slots: Slots = None,
+    lengths: Lengths = None,
+    quick: Quick = False,
+    tolerance: Tolerance = None,
+    seed: Seed = 0,
+    tokenizer: TokenizerOption = TokenizerName.words,
+    out: Annotated[Path, typer.Option("--out", help="Folder of cards, answers and hardened.toml.")] = Path("hardened"),
+    most_cost: Annotated[
+        float, typer.Option("--most-cost", min=1, help="Skip wrappers that read more than so many times the words.")
+    ] = 8.0,
+    fail_if_lost: FailIfLost = None,
+) -> None:
+    """Probe and audit a ranker, then find the cheapest wrapper that lets it read documents to the end.
+
+    Writes a card for every variant that was tried, and hardened.toml with the one to use. --fail-if-lost judges the
+    ranker as it is.
+
+    longrank harden my-checkpoint --data my-collection --fail-if-lost 0.10
+    """
+    from longrank.audit.card import make_card, window_card, write_card
+    from longrank.audit.harden import harden as run_harden
+    from longrank.audit.harden import write_config
+    from longrank.rankers.adapters import resolve
+    from longrank.reports.board import write_board
+    from longrank.reports.card import shown, window_words, write_card_page
+
+    settings = make_settings(queries, slots, lengths, quick=quick, tolerance=tolerance, seed=seed)
+    design, collection = prepare(data, settings, tokenizer)
+    result = run_harden(
+        resolve(ranker),
+        design,
+        name=ranker,
+        collection=collection,
+        most_cost=most_cost,
+        folder=out / "responses" / ranker_label(ranker).replace("/", "-"),
+    )
+    typer.echo(window_words(window_card(result.window)))
+    if result.visible is not None:
+        seen = result.visible.located.value
+        typer.echo(f"Of the collection's relevant pairs, {seen:.0%} have evidence that begins inside this window.")
+    cards = []
+    for trial in result.trials:
+        label = "bare" if trial.wrapper is None else trial.wrapper.name
+        card = make_card(trial.audit, result.window if trial.wrapper is None else None)
+        cards.append(card)
+        write_card(card, out / f"{label}.json")
+        write_card_page(out / f"{label}.html", card)
+        typer.echo(
+            f"{label}: {card.outcome.value}, lost at the worst slot {shown(card.lost)}, words x {trial.cost:.1f}"
+        )
+    write_board(out / "board.html", cards)
+    write_config(result, out / "hardened.toml")
+    typer.echo(f"{result.advice} See {out / 'board.html'}; the ranker to use is in {out / 'hardened.toml'}.")
+    bare = cards[0]
+    if bare.problems or (fail_if_lost is not None and bare.lost is None):
+        raise typer.Exit(1)
+    if fail_if_lost is not None and bare.lost is not None and bare.lost.value > fail_if_lost:
+        raise typer.Exit(MISSED)

@@ -1,0 +1,29 @@
+"""``longrank probe``: how much of a document a ranker reads."""
+
+from typing import Annotated
+
+import typer
+
+from longrank.cli.audit import RankerName
+
+
+def probe(
+    ranker: RankerName,
+    *,
+    longest: Annotated[int, typer.Option("--longest", min=64, help="Words of the longest text to try.")] = 8192,
+    queries: Annotated[int, typer.Option("--queries", min=1, max=5, help="Queries that vote.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON in place of sentences.")] = False,
+) -> None:
+    """Find how many words of a document a ranker reads, which part it cuts, and whether it takes the best chunk.
+
+    Only scores are used, so any ranker can be probed; the number of calls grows with the logarithm of --longest.
+
+    longrank probe http://localhost:8080/rerank
+    """
+    from longrank.audit.card import window_card
+    from longrank.audit.window import probe_window
+    from longrank.rankers.adapters import resolve
+    from longrank.reports.card import window_words
+
+    card = window_card(probe_window(resolve(ranker), longest=longest, queries=queries))
+    typer.echo(card.model_dump_json(indent=1) if as_json else window_words(card))
