@@ -129,7 +129,9 @@ def _foreign_values(
 
     # scores are replaced by falling ranks, so that every provider of ir-measures sees trec_eval's order of ties
     order = {q: {d: float(-place) for place, d in enumerate(ranking(q))} for q in query_ids}
-    grades = {query_id: dict(qrels.grades[query_id]) for query_id in query_ids}
+    # pytrec_eval may hang on a query whose grades are all negative; nothing is relevant there, so 0 says the same
+    rows = {query_id: qrels.grades[query_id] for query_id in query_ids}
+    grades = {q: dict(row) if max(row.values()) >= 0 else dict.fromkeys(row, 0) for q, row in rows.items()}
     values: dict[Any, dict[str, float]] = {measure.foreign: {} for measure in foreign}
     try:
         for metric in ir_measures.iter_calc(list(values), grades, order):

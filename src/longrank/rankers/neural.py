@@ -1,7 +1,7 @@
 """A ranker by composition: splitter + layout + backbone + aggregator."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,9 @@ from longrank.encoders.backbone import Backbone
 from longrank.rankers.layouts import Layout
 from longrank.rankers.ranking import Ranked, rank_texts
 from longrank.rankers.scoring import DEFAULT_BUDGET, score_documents
+
+if TYPE_CHECKING:
+    from longrank.rankers.explain import Explanation
 
 
 class NeuralRanker(nn.Module):
@@ -66,6 +69,12 @@ class NeuralRanker(nn.Module):
     def predict(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One score a (query, document) pair, as users of sentence-transformers know it."""
         return [self.score(Query("q", query), [Document("d", text)]).values[0] for query, text in pairs]
+
+    def explain(self, query: str, document: str) -> "Explanation":
+        """What each chunk adds to the score, and the best span in characters."""
+        from longrank.rankers.explain import explain
+
+        return explain(self, Query("query", query), Document("document", document))
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Trainable parameters of the backbone and of the rest: they learn at different rates."""

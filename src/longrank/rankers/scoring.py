@@ -24,7 +24,7 @@ def score_documents(ranker: "NeuralRanker", query: Query, documents: Sequence[Do
     needs: Needs = ranker.aggregator.needs  # type: ignore[assignment]
     values: list[float] = []
     cut_documents = cut_tokens = 0
-    for group in _document_groups(ranker.split(documents), needs):
+    for group in _document_groups(ranker.split(documents), needs, layers=ranker.backbone.layers + 1):
         rows = ranker.layout.rows(ranker.backbone, asked, group)
         encoded = encode_in_batches(ranker.backbone, rows, needs=needs, budget=budget)
         states = ranker.layout.states(encoded, ranker.backbone.specials, asked, group)
@@ -56,17 +56,18 @@ def encode_in_batches(backbone: Backbone, rows: Sequence[Row], *, needs: Needs, 
     return Encoded(pooled, torch.cat([pieces[int(i)] for i in back], dim=1), lengths)
 
 
-def _document_groups(documents: Sequence[SplitText], needs: Needs) -> Iterator[list[SplitText]]:
+def _document_groups(documents: Sequence[SplitText], needs: Needs, *, layers: int) -> Iterator[list[SplitText]]:
     """All documents at once where only chunk vectors are kept; few at a time where token states are."""
     if not needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY):
         if documents:
             yield list(documents)
         return
+    budget = _STATES_BUDGET // layers if needs & Needs.LAYERS else _STATES_BUDGET
     group: list[SplitText] = []
     held = 0
     for document in documents:
         size = sum(len(span) for span in document.spans)
-        if group and held + size > _STATES_BUDGET:
+        if group and held + size > budget:
             yield group
             group, held = [], 0
         group.append(document)

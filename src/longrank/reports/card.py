@@ -138,9 +138,9 @@ def _method(card: Card) -> str:
     return (
         f"{card.queries_answered} of {design.queries} queries of {design.data!r}; the relevant passage at "
         f"{design.slots} slots among the same fillers, against {design.distractors} distractors, half with one "
-        f"hard passage; lengths {', '.join(f'{length:,}' for length in design.lengths)} tokens ({design.tokenizer}); tolerance "
-        f"{design.tolerance:.0%} of the usable signal. {design.documents_scored:,} documents were scored, {times:.1f} "
-        f"times fewer than a design that repeats its distractors."
+        f"hard passage; lengths {', '.join(f'{length:,}' for length in design.lengths)} "
+        f"tokens ({design.tokenizer}); tolerance {design.tolerance:.0%} of the usable signal. "
+        f"{design.documents_scored:,} documents were scored, {times:.1f} times fewer than a design that repeats its distractors."
     )
 
 

@@ -102,7 +102,7 @@ class Pacrr(nn.Module):
 
     def _strongest(self, cube: Tensor, pairs: Tensor, conv: nn.Module, n: int) -> Tensor:
         """[docs, query length, 2]; a match is never negative, so 0 stands for a missing one."""
-        found = torch.relu(conv(F.pad(cube, (0, n - 1, 0, n - 1)))).amax(1)
+        found = torch.relu(conv(F.pad(cube, (0, n - 1, 0, n - 1)))).amax(1)  # no padding: over filters
         found = torch.where(pairs, found, 0.0)
         return F.pad(found, (0, max(0, self.best - found.shape[2]))).topk(self.best, dim=2).values
 
