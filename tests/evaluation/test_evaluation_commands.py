@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -143,3 +144,23 @@ def test_help_explains_the_command(command: str) -> None:
     text = printed(command, "--help")
     assert "--qrels" in text
     assert "Judgements" in text
+
+
+def test_compare_puts_a_papers_numbers_beside_yours(folder: Path) -> None:
+    systems = (f"firstp={folder / 'weak.run'}", f"maxp={folder / 'strong.run'}")
+    options = (
+        "--qrels",
+        folder / "qrels.txt",
+        "--baseline",
+        "firstp",
+        "--measures",
+        "RR",
+        "--collection",
+        "msmarco-dev",
+    )
+    out = printed("compare", *systems, *options, "--paper", "positional-bias/1")
+    below = out[out.index("theirs") :]
+    assert re.search(r"FirstP \(BERT\)\s.*RR.*0\.394", below)  # as printed in the paper
+    assert re.search(r"MaxP.*RR.*0\.392", below)
+    refused = call("compare", *systems, *options, "--paper", "positional-bias/9999")
+    assert refused.exit_code != 0

@@ -64,6 +64,12 @@ def compare(
     collection: Annotated[
         str, typer.Option("--collection", help="Its name sets the threshold: .01 for MS MARCO dev, .05 for TREC DL.")
     ] = "",
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            "--paper", help="A paper's table, e.g. positional-bias/1: its numbers for --collection beside yours."
+        ),
+    ] = None,
     alpha: Annotated[float | None, typer.Option("--alpha", help="The threshold itself.")] = None,
     draws: Annotated[int, typer.Option("--draws", help="Draws of the permutation test and the bootstrap.")] = 9999,
     seed: Annotated[int, typer.Option("--seed", help="Seed of these draws.")] = 0,
@@ -91,6 +97,10 @@ def compare(
         draws=draws,
     )
     write_comparison(result, table_format)
+    if paper is not None:
+        from longrank.reports.paper_table import beside_paper
+
+        show(beside_paper(paper, result, collection=collection), table_format)
 
 
 def own_baselines(pairs: list[str]) -> dict[str, str]:

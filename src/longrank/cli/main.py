@@ -10,6 +10,7 @@ from longrank.cli.ceiling import ceiling
 from longrank.cli.compare import compare
 from longrank.cli.demo import demo
 from longrank.cli.evaluate import evaluate
+from longrank.cli.explain import explain
 from longrank.cli.fuse import fuse
 from longrank.cli.listing import list_
 from longrank.cli.make import make_app
@@ -37,6 +38,7 @@ app.command()(retrieve)
 app.command()(fuse)
 app.command()(train)
 app.command()(rerank)
+app.command()(explain)
 app.command()(evaluate)
 app.command()(compare)
 app.command(name="pseudo-label")(pseudo_label)

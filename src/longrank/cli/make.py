@@ -80,6 +80,10 @@ Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; the b
 Boundary = Annotated[int, typer.Option("--boundary", min=0, help="Tokens before the evidence (policy beyond).")]
 MaxTokens = Annotated[int, typer.Option("--max-tokens", min=1, help="Longest document.")]
 Lengths = Annotated[list[int] | None, typer.Option("--length", help="Length cells, taken in turn; repeat for several.")]
+Reserve = Annotated[
+    list[Path] | None,
+    typer.Option("--reserve", help="Judgements of other splits: their relevant passages are no filler."),
+]
 OneSplit = Annotated[int, typer.Option(min=0, help="Queries of this split; the rest is for training.")]
 
 
@@ -125,6 +129,7 @@ def far_relevant(
     lengths: Lengths = None,
     relevant: Annotated[int, typer.Option("--relevant", min=1, help="Relevant passages a document.")] = 1,
     evidence: Evidence = None,
+    reserve: Reserve = None,
     dev: OneSplit = 0,
     test: OneSplit = 0,
     distractors: Annotated[int, typer.Option("--distractors", min=0, help="Distractor documents a query.")] = 0,
@@ -154,7 +159,7 @@ def far_relevant(
         "distractors": distractors,
     }
     settings = parse_settings(FarRelevantSettings, table, source="longrank make far-relevant")
-    maker = _maker(source, settings, tokenizer, out, kind)
+    maker = _maker(source, settings, tokenizer, out, kind, reserved=_relevant_in(reserve or []))
     _write(maker, out, source=source, licence=licence, workers=workers, folder_format=folder_format)
     if check:
         _check(maker, tokenizer)
@@ -246,7 +251,13 @@ def debiased(
 
 
 def _maker(
-    source: str, settings: "FarRelevantSettings", tokenizer: TokenizerName, out: Path, kind: DistractorKind
+    source: str,
+    settings: "FarRelevantSettings",
+    tokenizer: TokenizerName,
+    out: Path,
+    kind: DistractorKind,
+    *,
+    reserved: frozenset[str] = frozenset(),
 ) -> "FarRelevant":
     from longrank.synthetic import far_relevant as making
     from longrank.synthetic.passages import store_passages
@@ -267,8 +278,15 @@ def _maker(
     if not isinstance(collection.documents, dict):  # larger than memory: passages are counted onto disk
         named = {name for row in (*collection.qrels.grades.values(), *hard.values()) for name in row}
         folder = out.with_name(f"{out.name}.passages")
-        passages = store_passages(folder, collection.documents.values(), counted, ids=named)
-    return making.far_relevant(collection, counted, settings, passages=passages, hard=hard)
+        passages = store_passages(folder, collection.documents.values(), counted, ids=named | reserved)
+    return making.far_relevant(collection, counted, settings, passages=passages, reserved=reserved, hard=hard)
+
+
+def _relevant_in(paths: list[Path]) -> frozenset[str]:
+    from longrank.corpora.formats.trec import read_qrels
+
+    judged = [read_qrels(path) for path in paths]
+    return frozenset(name for qrels in judged for query_id in qrels for name in qrels.relevant(query_id))
 
 
 def _load(source: str) -> "Collection":

@@ -39,7 +39,8 @@ def train(
         course.estimate(settings.seeds[0])
         return
     results = course.run()
-    _write_summary(settings, results)
+    if _leads():
+        _write_summary(settings, results)
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class _Course:
             folder = self.config.out / f"seed{seed}"
             parts = self._parts()
             found = [self._train(seed, part, folder / f"fold-{part.fold}" if part.fold else folder) for part in parts]
-            if self.config.folds is not None:
+            if self.config.folds is not None and _leads():
                 self._pool(seed, found, parts, folder)
             outcomes += found
         return outcomes
@@ -105,13 +106,14 @@ class _Course:
         ranker = self._ranker(seed)
         stages = self._stages(ranker, seed, part.train)
         for stage in stages:
-            if not (folder / stage.name / "state").is_dir():
+            if _leads() and not (folder / stage.name / "state").is_dir():
                 typer.echo(f"{label}, {stage.name}: {estimate(ranker, stage.sampler, stage.settings)}", err=True)
         logs = fit_stages(
             ranker, stages, folder=folder, validate=self._validate(part.validation), teach=self._teach(seed)
         )
         outcome = Outcome(seed, part.fold, logs[stages[-1].name], folder / stages[-1].name / "best")
-        typer.echo(f"{label}: {_shown(outcome, self.config.measure)}")
+        if _leads():
+            typer.echo(f"{label}: {_shown(outcome, self.config.measure)}")
         return outcome
 
     def _parts(self) -> list[_Part]:
@@ -187,7 +189,7 @@ class _Course:
         sampler = PoolSampler(
             source.collection, source.candidates, source.query_ids, negatives=source.negatives, seed=seed
         )
-        for reason, count in sampler.skipped.items():
+        for reason, count in sampler.skipped.items() if _leads() else ():
             typer.echo(f"{count} of {len(source.query_ids)} training queries are left out: {reason}", err=True)
         return PassageLevel(sampler, ranker.split, seed) if self.config.passage_level else sampler
 
@@ -257,7 +259,15 @@ class _Course:
             raise TrainingError(
                 f"{self.config.out} holds a training with other settings: choose another out, or remove it"
             )
-        write_atomic(path, mark)
+        if _leads():
+            write_atomic(path, mark)
+
+
+def _leads() -> bool:
+    """Whether this process, of several under a launcher, is the one that speaks and writes."""
+    from longrank.training.team import join_team
+
+    return join_team().leads
 
 
 def _load(folder: Path) -> "Collection":

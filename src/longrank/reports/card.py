@@ -140,7 +140,8 @@ def _method(card: Card) -> str:
         f"{design.slots} slots among the same fillers, against {design.distractors} distractors, half with one "
         f"hard passage; lengths {', '.join(f'{length:,}' for length in design.lengths)} "
         f"tokens ({design.tokenizer}); tolerance {design.tolerance:.0%} of the usable signal. "
-        f"{design.documents_scored:,} documents were scored, {times:.1f} times fewer than a design that repeats its distractors."
+        f"{design.documents_scored:,} documents were scored, {times:.1f} times fewer than "
+        f"a design that repeats its distractors would need."
     )
 
 

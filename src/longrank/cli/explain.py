@@ -1,0 +1,41 @@
+"""``longrank explain``: which part of a document made its score."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    ranker: Annotated[str, typer.Argument(help="A checkpoint folder, or the folder of a cross-encoder.")],
+    document: Annotated[Path, typer.Argument(help="Text file; - reads standard input.", allow_dash=True)],
+    *,
+    query: Annotated[str, typer.Option("--query", help="What is looked for.")],
+) -> None:
+    """Show what each chunk of a document adds to its score, and the best passage with its characters."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from longrank.core.errors import DataError, ModelError
+    from longrank.rankers.loading import load
+    from longrank.rankers.neural import NeuralRanker
+
+    model = load(ranker)
+    if not isinstance(model, NeuralRanker):
+        raise ModelError(f"{ranker} scores by embeddings and cannot be explained chunk by chunk")
+    if str(document) != "-" and not document.is_file():
+        raise DataError(f"no file {document}")
+    text = sys.stdin.read() if str(document) == "-" else document.read_text(encoding="utf-8")
+    found = model.explain(query, text)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("characters", found.method, "begins"):
+        table.add_column(heading, justify="right" if heading == found.method else "left")
+    for chunk in found.chunks:
+        start, stop = chunk.chars.start, chunk.chars.stop
+        table.add_row(f"{start}-{stop}", f"{chunk.value:+.4f}", text[start:stop][:60].replace("\n", " "))
+    Console().print(table)
+    best = found.best
+    typer.echo(f"score {found.score:.4f}; best: characters {best.start}-{best.stop}")
+    if found.cut_tokens:
+        typer.echo(f"cut: {found.cut_tokens} tokens were not read")
