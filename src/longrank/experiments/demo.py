@@ -38,38 +38,30 @@ CODE = 1  # counts changes that make earlier results incomparable
 Say = Callable[[str], None]
 
 
+_RATES = {"batch_size": 8, "schedule": "linear", "warmup_fraction": 0.1}
+
+
 class DemoSettings(Settings):
-    """The demo's size; the defaults are for two CPU cores and MiniLM's first three layers."""
+    """The demo's size; the defaults are for two CPU cores and MiniLM's first four layers."""
 
     toy: ToySettings = ToySettings(train=1_600, dev=60, test=60)
     depth: int = Field(20, ge=2)
-    layers: int | None = 3
+    layers: int | None = 4
     warmup: TrainSettings = TrainSettings(
-        epochs=2,
-        backbone_rate=1e-4,
-        aggregator_rate=1e-3,
-        schedule="linear",
-        warmup_fraction=0.1,
-        freeze_embeddings=True,
+        epochs=3, backbone_rate=2e-4, aggregator_rate=1e-3, freeze_embeddings=True, **_RATES
     )
     train: TrainSettings = TrainSettings(
-        examples_per_epoch=400,
-        backbone_rate=3e-5,
-        aggregator_rate=5e-4,
-        schedule="linear",
-        warmup_fraction=0.1,
-        freeze_embeddings=True,
+        examples_per_epoch=480, backbone_rate=1e-4, aggregator_rate=1e-3, freeze_embeddings=True, **_RATES
     )
     seed: int = 0
 
 
 def quick_settings() -> DemoSettings:
-    """A taste with a two-layer encoder from scratch."""
-    taste = TrainSettings(epochs=6, backbone_rate=1e-3, aggregator_rate=1e-3, schedule="linear", warmup_fraction=0.1)
+    """A taste with a two-layer encoder from scratch, which learns little in so short a time."""
     return DemoSettings(
         layers=None,
-        warmup=taste,
-        train=taste.model_copy(update={"epochs": 1, "examples_per_epoch": 480, "backbone_rate": 3e-4}),
+        warmup=TrainSettings(epochs=8, backbone_rate=1e-3, aggregator_rate=1e-3, **_RATES),
+        train=TrainSettings(examples_per_epoch=480, backbone_rate=3e-4, aggregator_rate=1e-3, **_RATES),
     )
 
 
