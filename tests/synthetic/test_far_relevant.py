@@ -70,7 +70,7 @@ judged = st.dictionaries(
 policies = st.sampled_from(["beyond", "uniform", "early", "middle", "late"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(relevant=judged, policy=policies, seed=st.integers(0, 99), together=st.integers(1, 2), literal=st.booleans())
 def test_planted_passages_stand_once_where_the_spans_say_and_within_the_limits(
     relevant: dict[str, list[int]], policy: Policy, seed: int, together: int, literal: bool
@@ -101,7 +101,7 @@ def test_planted_passages_stand_once_where_the_spans_say_and_within_the_limits(
         assert len(own) == together
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(relevant=judged, seed=st.integers(0, 99))
 def test_every_document_that_holds_a_querys_evidence_is_judged_relevant_to_it_and_no_other(
     relevant: dict[str, list[int]], seed: int
@@ -148,7 +148,8 @@ def test_uniform_places_are_equally_likely_and_thirds_stay_in_their_third() -> N
     ordered = np.sort(depths["uniform"])
     distance = np.abs(ordered - (np.arange(1500) + 0.5) / 1500).max()
     assert distance < 1.63 / 1500**0.5 + 0.5 / 19
-    assert max(depths["early"]) < 0.45 < 0.55 < min(depths["late"])
+    assert max(depths["early"]) < 0.45
+    assert min(depths["late"]) > 0.55
     assert 0.22 < min(depths["middle"]) < max(depths["middle"]) < 0.78
 
 
@@ -297,7 +298,7 @@ def test_natural_questions_make_a_far_relevant_collection() -> None:
     lengths = [len(WORDS.tokenize(one.text)) for one in made.documents.values()]
     assert len(made.documents) >= 800
     assert max(lengths) <= 1431
-    for query_id in list(made.queries)[::20]:
+    for query_id in list(made.queries)[::80]:
         evidence = [documents[name].text for name in source.qrels.relevant(query_id)]
         holders = {name for name, one in made.documents.items() if any(text in one.text for text in evidence)}
         assert holders == made.qrels.relevant(query_id)
@@ -308,7 +309,7 @@ def test_the_recipe_is_pinned() -> None:
     assert fingerprint(texts) == "52ca65540cc02506"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(slots=st.integers(2, 9), seed=st.integers(0, 99))
 def test_counterfactuals_differ_in_nothing_but_the_place_of_the_evidence(slots: int, seed: int) -> None:
     source = single(6)

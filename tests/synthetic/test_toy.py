@@ -162,6 +162,11 @@ def test_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
     assert as_bytes(one) != as_bytes(make_toy(ToySettings(seed=2, **small), WordTokenizer()))
 
 
+def test_the_bytes_are_pinned() -> None:
+    world = make_toy(ToySettings(seed=1, train=20, dev=5, test=5), WordTokenizer())
+    assert as_bytes(world) == "0789a6911040c437"
+
+
 def test_more_training_queries_leave_the_test_queries_alone() -> None:
     few, many = (
         make_toy(ToySettings(train=train, dev=5, test=15, passages=3_000), WordTokenizer()) for train in (20, 60)

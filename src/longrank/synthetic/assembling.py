@@ -79,16 +79,24 @@ class Assembled:
             TokenSpan(a, a + sizes[place], passages.tokenizer) for a, place in zip(starts, self.planted, strict=True)
         )
 
+    @property
+    def places(self) -> int:
+        """Where planted passages could stand, side by side: before, between and after the filler passages."""
+        return len(self.rows) - len(self.planted) + 1
+
+    def at(self, place: int) -> "Assembled":
+        """The document with its planted passages, side by side, behind ``place`` filler passages."""
+        own = tuple(self.rows[i] for i in self.planted)
+        filler = tuple(row for i, row in enumerate(self.rows) if i not in self.planted)
+        return Assembled((*filler[:place], *own, *filler[place:]), tuple(range(place, place + len(own))))
+
     def moved(self, slots: int) -> list["Assembled"]:
-        """The document with its planted passages, side by side, before the first filler passage, ..., after the last.
+        """The document with its planted passages before the first filler passage, ..., after the last.
 
         Fewer than ``slots`` come back where there are fewer places; the filler keeps its order.
         """
-        own = tuple(self.rows[place] for place in self.planted)
-        filler = tuple(row for i, row in enumerate(self.rows) if i not in self.planted)
-        last = max(1, slots - 1)
-        places = dict.fromkeys((2 * k * len(filler) + last) // (2 * last) for k in range(slots))
-        return [Assembled((*filler[:at], *own, *filler[at:]), tuple(range(at, at + len(own)))) for at in places]
+        last, steps = self.places - 1, max(1, slots - 1)
+        return [self.at(place) for place in dict.fromkeys((2 * k * last + steps) // (2 * steps) for k in range(slots))]
 
 
 @dataclass(frozen=True, eq=False)

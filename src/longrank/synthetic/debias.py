@@ -51,7 +51,7 @@ class SegmentShuffle:
 
     >>> shuffle = SegmentShuffle(DebiasSettings(seed=1))
     >>> shuffle(Document("d", "one two three four five"), 0).text
-    'four five one two three'
+    'three four five one two'
     """
 
     settings: DebiasSettings

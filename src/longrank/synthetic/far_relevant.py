@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from pydantic import Field
 
@@ -27,7 +28,7 @@ BLOCK = 512  # documents drawn together; part of what the bytes depend on
 
 
 class FarRelevantSettings(Settings):
-    """What is made; ``distractor_placing`` None places hard passages by the policy of the evidence.
+    """What is made; hard passages of distractor documents are placed by the policy of the evidence, or anywhere.
 
     With ``slots`` every document is written that many times, its evidence moved through as many places from first to
     last and all else the same: counterfactuals, named ``<query>_<passage>_s<slot>``.
@@ -37,7 +38,7 @@ class FarRelevantSettings(Settings):
     placing: Placing = Placing()
     division: Division = Division()
     distractors: int = Field(default=0, ge=0)
-    distractor_placing: Placing | None = None
+    distractor_places: Literal["policy", "anywhere"] = "policy"
     slots: int = Field(default=0, ge=0)
 
 
@@ -128,9 +129,10 @@ class FarRelevant:
             chosen = [hard[i] for i in rng.permutation(len(hard))[:count].tolist()]
             chosen += self.pool.rows[rng.integers(len(self.pool.rows), size=count - len(chosen))].tolist()
             planted += [(row,) for row in chosen]
-        placing = settings.distractor_placing or settings.placing
         turns = [number for number in numbers for _ in range(count)]  # a distractor is as long as its document may be
-        found = assemble(planted, self.pool, placing, numbers=turns, rng=rng)
+        found = assemble(planted, self.pool, settings.placing, numbers=turns, rng=rng)
+        if settings.distractor_places == "anywhere":
+            found = [one and one.at(int(rng.integers(one.places))) for one in found]
         return [
             tuple(
                 _finished(f"{need.document_id}_n{k}", need.query_id, one, self.pool.passages, ())

@@ -1,7 +1,7 @@
 """Tasks laid out as LongEmbed's: documents of eight lengths, and queries that are answered within one length.
 
 A folder holds ``corpus.jsonl`` {doc_id, text, context_length}, ``queries.jsonl`` {qid, text} and ``qrels.jsonl``
-{qid, doc_id}, as published; ``spans.jsonl`` is ours and may be absent. Candidates are the documents of a query's length.
+{qid, doc_id}, as published; ``spans.jsonl`` is ours and may be absent. Candidates are the documents of one length.
 """
 
 from collections.abc import Mapping

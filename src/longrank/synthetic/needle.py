@@ -12,8 +12,8 @@ from longrank.synthetic.assembling import Placing, Pool, assemble
 from longrank.synthetic.longembed import Task, TaskSettings
 from longrank.synthetic.passages import count_passages
 
-BACKGROUND = 4_000  # passages the documents are made of
-FIRST_NAME = 8_000  # entities from here on appear in no background passage
+_PASSAGE_TOKENS = 40  # about; the background holds three times what the longest document takes
+_FIRST_NAME = 8_000  # entities from here on appear in no background passage
 
 _KEPT = ("a brass compass", "three pressed ferns", "an unsent letter", "a chipped teacup", "a map of the coast")
 _KEPT_IN = ("a drawer lined with felt", "the hollow of an old beam", "a biscuit tin", "a boot that nobody wears")
@@ -45,16 +45,17 @@ def make_needle(settings: TaskSettings, tokenizer: Tokenizer | None = None) -> T
     book, rng = Encyclopedia(settings.seed), generator("needle/facts", settings.seed)
     counted = tokenizer or bert_tokenizer()
     total = len(settings.lengths) * settings.documents
-    facts = [fact(book.entity(FIRST_NAME + i).name, rng) for i in range(total)]
+    facts = [fact(book.entity(_FIRST_NAME + i).name, rng) for i in range(total)]
     needles = [Document(f"needle{i}", sentence) for i, (sentence, _) in enumerate(facts)]
-    background = [Document(passage.id, passage.text) for passage in book.passages(BACKGROUND)]
+    size = 3 * max(settings.lengths) // _PASSAGE_TOKENS
+    background = [Document(passage.id, passage.text) for passage in book.passages(size)]
     passages = count_passages([*background, *needles], counted)
-    pool = Pool(passages, np.arange(BACKGROUND))
+    pool = Pool(passages, np.arange(size))
     documents, queries, lengths, spans = dict[str, Document](), dict[str, Query](), dict[str, int](), list[GoldSpan]()
     for at, length in enumerate(track(settings.lengths, "hiding needles", total=len(settings.lengths))):
         numbers = range(at * settings.documents, (at + 1) * settings.documents)
         placing = Placing(policy="uniform", max_tokens=length, lengths=(length,))
-        planted = [(BACKGROUND + number,) for number in numbers]
+        planted = [(size + number,) for number in numbers]
         found = assemble(planted, pool, placing, numbers=numbers, rng=generator(f"needle/{length}", settings.seed))
         for i, one in enumerate(found):
             if one is None:
