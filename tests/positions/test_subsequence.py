@@ -2,7 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq
 
@@ -34,6 +34,7 @@ def best_by_definition(passage: list[str], document: list[str], width: int) -> t
 
 
 @settings(max_examples=300, deadline=None)
+@example(["a"] * 5, ["a"] * 3, 0.3)  # fewer copies in the document than in the passage
 @given(WORDS, st.lists(st.sampled_from("abcdefghijkl"), min_size=1, max_size=50), st.sampled_from([0.3, 0.7, 1.0]))
 def test_best_window_gives_the_answer_of_trying_every_window(
     passage: list[str], document: list[str], share: float

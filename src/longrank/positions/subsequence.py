@@ -148,11 +148,9 @@ def _rare_hits(target: WordTarget, places: Places, *, needed: int, rare: int) ->
     kept = 0
     hits: list[int] = []
     for at, count in zip(map(places.get, target.types), target.copies, strict=True):
-        if not at:
-            spare -= count
-        elif len(at) <= rare:
-            possible = min(count, len(at))
-            spare -= count - possible
+        possible = min(count, len(at)) if at else 0
+        spare -= count - possible  # copies that the document lacks are missing from every window
+        if at and len(at) <= rare:
             kept += possible
             hits += at
     if spare < 0:
