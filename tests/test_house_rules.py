@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -63,13 +64,32 @@ def test_tests_mirror_the_package() -> None:
     assert not tested - folders - {"__pycache__"}
 
 
-def test_the_architecture_page_is_current() -> None:
-    spec = importlib.util.spec_from_file_location("make_architecture", ROOT / "docs" / "make_architecture.py")
+def made_by(name: str) -> ModuleType:
+    """A script of docs/ that makes a page."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    written = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert written == module.page(), "run `python docs/make_architecture.py`"
+    return module
+
+
+@pytest.mark.parametrize("name", ["architecture", "commands"])
+def test_a_page_made_from_the_code_is_current(name: str) -> None:
+    written = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    assert written == made_by(f"make_{name}").page(), f"run `python docs/make_{name}.py`"
+
+
+def test_the_architecture_page_shows_every_folder() -> None:
     folders = {p.name for p in (ROOT / "src/longrank").iterdir() if (p / "__init__.py").is_file()}
-    assert folders == set(module.ORDER) & folders
+    assert folders <= set(made_by("make_architecture").ORDER)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+        for target in re.findall(r"\]\(([^)#:\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+from longrank.chat.scripted import ScriptedChat
 from longrank.core.types import Collection, Document, Query, Scores, Spec
 from longrank.synthetic.toy import ToySettings, ToyWorld, make_toy
+
+__all__ = ["ScriptedChat", "WordOverlapRanker", "one_document_collection", "small_toy_world", "tiny_spec"]
 
 
 class WordOverlapRanker:

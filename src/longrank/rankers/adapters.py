@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from longrank.core.contracts import Ranker
 from longrank.core.errors import DataError, MissingExtra, ModelError, ServiceError, SettingsError
+from longrank.core.fingerprint import file_hash, fingerprint
 from longrank.core.types import Document, Query, Scores
 
 if TYPE_CHECKING:
@@ -51,6 +52,18 @@ def resolve(name: str) -> Ranker:
     from longrank.rankers.loading import load
 
     return load(name)
+
+
+def identity(name: str) -> str:
+    """What changes when the ranker of this name does: the files of a folder, the source of a function's module."""
+    folder = Path(name)
+    if folder.is_dir():
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        return fingerprint([(str(f.relative_to(folder)), f.stat().st_size, f.stat().st_mtime_ns) for f in files])
+    if ":" in name and "://" not in name and not name.startswith(_CROSS_ENCODER):
+        source = getattr(_module(name.partition(":")[0]), "__file__", None)
+        return file_hash(Path(source)) if source else ""
+    return ""
 
 
 @dataclass(frozen=True)
