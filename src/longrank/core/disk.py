@@ -15,9 +15,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{os.getpid()}-{path.name}")
     try:
         yield temporary
-        if path.is_dir():
-            shutil.rmtree(path)
-        os.replace(temporary, path)
+        if path.is_dir():  # a folder cannot be replaced in one step: move it aside, and only then throw it away
+            aside = path.with_name(f".{os.getpid()}-old-{path.name}")
+            os.replace(path, aside)
+            os.replace(temporary, path)
+            shutil.rmtree(aside)
+        else:
+            os.replace(temporary, path)
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)

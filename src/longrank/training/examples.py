@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from longrank.core.errors import TrainingError
@@ -44,25 +45,25 @@ class CandidateSampler:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self._pools():
+        if not self._pools:
             raise TrainingError(
                 f"none of the {len(self.query_ids)} training queries has both a relevant document and "
                 f"{self.negatives} other candidates: check that run, judgements and documents belong together"
             )
 
     def __len__(self) -> int:
-        return len(self._pools())
+        return len(self._pools)
 
     @property
     def skipped(self) -> tuple[str, ...]:
         """Queries that cannot be trained on."""
-        usable = self._pools()
+        usable = self._pools
         return tuple(query_id for query_id in self.query_ids if query_id not in usable)
 
     def epoch(self, number: int) -> Iterator[TrainExample]:
         """Every usable query once, in a shuffled order."""
         rng = generator(f"train-examples-epoch-{number}", self.seed)
-        pools = self._pools()
+        pools = self._pools
         ids = sorted(pools)
         for place in rng.permutation(len(ids)):
             query_id = ids[place]
@@ -74,6 +75,7 @@ class CandidateSampler:
                 self.collection.queries[query_id], documents[positive], tuple(documents[others[i]] for i in chosen)
             )
 
+    @cached_property
     def _pools(self) -> Mapping[str, tuple[list[str], list[str]]]:
         pools = {}
         for query_id in self.query_ids:
@@ -112,6 +114,7 @@ class PassageSampler:
             )
 
 
-def examples_per_epoch(sampler: Sampler, limit: int | None) -> int:
-    """Examples an epoch has, at most ``limit``."""
-    return len(sampler) if limit is None else min(limit, len(sampler))
+def examples_per_epoch(sampler: Sampler, limit: int | None, *, repeats: int = 1) -> int:
+    """Examples an epoch has when the sampler is gone through ``repeats`` times, at most ``limit``."""
+    every = len(sampler) * repeats
+    return every if limit is None else min(limit, every)

@@ -1,6 +1,7 @@
 """The state of a training run on disk: weights, optimizer, random state and progress; JSON and safetensors."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +32,31 @@ def save(
 
 
 def load(folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *, mark: str) -> dict[str, Any] | None:
-    """Put a saved state back and give its progress; None where there is nothing to resume."""
+    """Put a saved state back and give its progress; None where there is nothing to resume.
+
+    What a killed run left half-written beside the state is removed.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    for stale in folder.parent.glob(f".[0-9]*-{folder.name}"):
+        shutil.rmtree(stale, ignore_errors=True)
     if not folder.is_dir():
         return None
-    facts = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
-    if facts["mark"] != mark:
+    try:
+        facts = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
+        weights = load_file(folder / "weights.safetensors")
+        moments = load_file(folder / "optimizer.safetensors")
+        same, progress = facts["mark"] == mark, dict(facts["progress"])
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise TrainingError(f"{folder} is damaged ({error}): remove it to start again") from None
+    if not same:
         raise TrainingError(f"{folder} belongs to a run with other settings: remove it, or choose another folder")
-    ranker.load_state_dict(load_file(folder / "weights.safetensors"))
-    moments = load_file(folder / "optimizer.safetensors")
+    ranker.load_state_dict(weights)
     torch.set_rng_state(moments.pop(_RANDOM))
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in moments.items():
         number, _, key = name.partition(".")
         state.setdefault(int(number), {})[key] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    progress: dict[str, Any] = facts["progress"]
     return progress

@@ -1,52 +1,43 @@
-"""One training loop: gradient accumulation query by query, two learning rates, resumable to the identical result."""
+"""One training loop: gradient accumulation query by query, rates by part, resumable to the identical result."""
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from time import perf_counter
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from longrank.core.disk import write_atomic
-from longrank.core.errors import TrainingError
+from longrank.core.errors import SettingsError, TrainingError
 from longrank.core.fingerprint import fingerprint
 from longrank.core.progress import Meter
 from longrank.core.seeds import derive
-from longrank.core.settings import Settings
-from longrank.core.types import Document, Spec
+from longrank.core.types import Document, Query, Spec
 from longrank.rankers import checkpoint
 from longrank.rankers.neural import NeuralRanker
 from longrank.training import resume
 from longrank.training.examples import Sampler, TrainExample, examples_per_epoch
-from longrank.training.losses import LOSSES, Loss
-from longrank.training.schedule import ScheduleName, rate_factor
+from longrank.training.forward import Asked, check_forward, train_scores
+from longrank.training.journal import Journal
+from longrank.training.losses import Loss, Targets
+from longrank.training.optimizer import freeze, make_optimizer
+from longrank.training.registry import LOSSES
+from longrank.training.schedule import rate_factor
+from longrank.training.settings import TrainSettings
+from longrank.training.team import Team, join_team
+
+__all__ = ["Augment", "Teach", "TrainLog", "TrainSettings", "Validate", "fit"]
 
 Validate = Callable[[NeuralRanker], float]
 Augment = Callable[[Document, int], Document]
+Teach = Callable[[Query, Sequence[Document]], Sequence[float]]
 
-
-class TrainSettings(Settings):
-    """Everything the loop can be told; the defaults are the positional-bias paper's."""
-
-    loss: str = "pairwise-margin"
-    loss_params: dict[str, float] = {}
-    epochs: int = Field(1, ge=1)
-    examples_per_epoch: int | None = Field(None, ge=1)
-    batch_size: int = Field(16, ge=1, description="queries an update; their gradients are averaged")
-    backbone_rate: float = Field(1e-5, gt=0)
-    aggregator_rate: float = Field(1e-4, gt=0)
-    weight_decay: float = Field(1e-7, ge=0)
-    schedule: ScheduleName = "constant"
-    warmup_fraction: float = Field(0.2, ge=0, lt=1)
-    max_gradient_norm: float | None = Field(None, gt=0)
-    freeze_embeddings: bool = False
-    save_every: int = Field(50, ge=1, description="updates between two resumable states")
-    seed: int = 0
+_PROBED = 8  # queries whose scores are looked at for collapse
+_SAME_SCORE = 1e-5
 
 
 @dataclass
@@ -57,6 +48,7 @@ class TrainLog:
     validation: list[float] = field(default_factory=list)
     best_epoch: int = -1
     collapsed: bool = False
+    stopped_early: bool = False
 
 
 @dataclass
@@ -67,6 +59,7 @@ class _Progress:
     loss_sum: float = 0.0
     flat: int = 0  # examples whose scores were all the same
     log: TrainLog = field(default_factory=TrainLog)
+    scaler: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +69,41 @@ class _Job:
     loss: Loss
     settings: TrainSettings
     optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
     folder: Path
     augment: Augment | None
+    teach: Teach | None
+    examples: int  # an epoch
+    team: Team
 
     @property
-    def examples(self) -> int:
-        return examples_per_epoch(self.sampler, self.settings.examples_per_epoch)
-
-    @property
-    def updates(self) -> int:
-        return math.ceil(self.examples / self.settings.batch_size) * self.settings.epochs
+    def updates_per_epoch(self) -> int:
+        batches = self.examples / self.settings.batch_size
+        return math.floor(batches) if self.settings.drop_last else math.ceil(batches)
 
     @property
     def mark(self) -> str:
-        return fingerprint(self.settings, self.examples, self.ranker.spec, self.augment is not None)
+        teacher = () if self.teach is None else ("teacher",)
+        return fingerprint(self.settings, self.examples, self.ranker.spec, self.augment is not None, *teacher)
+
+    def epoch(self, number: int) -> Iterator[TrainExample]:
+        """Examples of an epoch, the repeats one after another."""
+        repeats = self.settings.epoch_repeats
+        every = (example for r in range(repeats) for example in self.sampler.epoch(number * repeats + r))
+        return islice(every, self.examples)
+
+    def rate(self, progress: _Progress) -> float:
+        """Factor of all base rates at the next update."""
+        settings, per_epoch = self.settings, self.updates_per_epoch
+        restart = settings.restart_every_epoch
+        factor = rate_factor(
+            settings.schedule,
+            progress.update % per_epoch if restart else progress.update,
+            total=per_epoch * (1 if restart else settings.epochs),
+            warmup_fraction=settings.warmup_fraction,
+            final_factor=settings.final_factor,
+        )
+        return factor * settings.epoch_decay**progress.epoch
 
 
 def fit(
@@ -100,104 +114,194 @@ def fit(
     folder: Path,
     validate: Validate | None = None,
     augment: Augment | None = None,
+    teach: Teach | None = None,
 ) -> TrainLog:
     """Train in place and leave the best weights (the last ones without ``validate``) in the ranker and on disk.
 
-    ``folder/state`` lets a killed run continue to the identical weights; ``folder/best`` is a checkpoint.
+    ``folder/state`` lets a killed run continue to the identical weights; ``folder/best`` and ``folder/last`` are
+    checkpoints, ``folder/metrics.jsonl`` has a line an update. ``teach`` gives a teacher's scores of the documents.
     """
-    if len(sampler) == 0:
-        raise TrainingError("the training set is empty")
-    if settings.freeze_embeddings:
-        ranker.backbone.model.embeddings.requires_grad_(False)
-    loss = LOSSES.build(Spec(settings.loss, settings.loss_params))
-    job = _Job(ranker, sampler, loss, settings, _optimizer(ranker, settings), folder, augment)
+    job = _job(ranker, sampler, settings=settings, folder=folder, augment=augment, teach=teach)
+    if settings.early_stopping is not None and validate is None:
+        raise SettingsError("early_stopping looks at validation values, and there is no validation: give a split")
     with torch.random.fork_rng():
         torch.manual_seed(derive("training", settings.seed))
+        job.team.wait()
         saved = resume.load(folder / "state", ranker, job.optimizer, mark=job.mark)
         progress = _Progress() if saved is None else _Progress(**{**saved, "log": TrainLog(**saved["log"])})
-        while progress.epoch < settings.epochs:
-            _run_epoch(job, progress)
-            _end_epoch(job, progress, validate)
-            _save(job, progress)
+        if progress.scaler:
+            job.scaler.load_state_dict(progress.scaler)
+        job.team.wait()
+        with Journal(
+            folder if job.team.leads else None, updates_done=progress.update, tensorboard=settings.tensorboard
+        ) as journal:
+            while progress.epoch < settings.epochs and not progress.log.stopped_early:
+                _run_epoch(job, progress, journal)
+                _end_epoch(job, progress, validate, journal)
+                _save(job, progress)
+    if job.team.leads:
+        checkpoint.save(ranker, folder / "last")
+        write_atomic(folder / "log.json", json.dumps(asdict(progress.log), indent=1))
+    job.team.wait()
     ranker.load_state_dict(checkpoint.load(folder / "best").state_dict())
-    write_atomic(folder / "log.json", json.dumps(asdict(progress.log), indent=1))
     return progress.log
 
 
-def _run_epoch(job: _Job, progress: _Progress) -> None:
+def _job(
+    ranker: NeuralRanker,
+    sampler: Sampler,
+    *,
+    settings: TrainSettings,
+    folder: Path,
+    augment: Augment | None,
+    teach: Teach | None,
+) -> _Job:
+    if len(sampler) == 0:
+        raise TrainingError("the training set is empty")
+    check_forward(ranker, settings)
+    freeze(ranker, settings)
+    loss = LOSSES.build(Spec(settings.loss, settings.loss_params))
+    device = next(ranker.parameters()).device.type
+    scaler = torch.amp.GradScaler(device, enabled=settings.precision == "fp16")
+    examples = examples_per_epoch(sampler, settings.examples_per_epoch, repeats=settings.epoch_repeats)
+    optimizer = make_optimizer(ranker, settings)
+    job = _Job(ranker, sampler, loss, settings, optimizer, scaler, folder, augment, teach, examples, join_team())
+    if not job.updates_per_epoch:
+        raise TrainingError(
+            f"{examples} examples do not fill one update of {settings.batch_size}, and drop_last leaves it out: "
+            "lower batch_size, or raise epoch_repeats"
+        )
+    return job
+
+
+def _run_epoch(job: _Job, progress: _Progress, journal: Journal) -> None:
     settings = job.settings
-    examples = islice(job.sampler.epoch(progress.epoch), progress.example, job.examples)
+    if settings.restart_every_epoch and progress.example == 0:
+        job.optimizer.state.clear()
+    examples = islice(job.epoch(progress.epoch), progress.example, None)
     job.ranker.train()
     what = f"epoch {progress.epoch + 1}/{settings.epochs}"
+    shown = f", validation {progress.log.validation[-1]:.3f}" if progress.log.validation else ""
+    began, tokens = perf_counter(), 0
     with Meter(what, total=job.examples, done=progress.example) as meter:
         while batch := list(islice(examples, settings.batch_size)):
-            _update(job, progress, batch)
-            meter.advance(len(batch), f"loss {progress.loss_sum / progress.example:.3f}")
+            if settings.drop_last and len(batch) < settings.batch_size:
+                break
+            tokens += _update(job, progress, batch, journal)
+            speed = tokens / (perf_counter() - began)
+            mean = progress.loss_sum / progress.example
+            meter.advance(len(batch), f"loss {mean:.3f}{shown}, {speed:,.0f} tokens/s")
             if progress.update % settings.save_every == 0:
                 _save(job, progress)
 
 
-def _update(job: _Job, progress: _Progress, batch: list[TrainExample]) -> None:
-    """One optimizer step: queries go through one by one, their gradients are averaged."""
-    settings = job.settings
-    factor = rate_factor(
-        settings.schedule, progress.update, total=job.updates, warmup_fraction=settings.warmup_fraction
-    )
+def _update(job: _Job, progress: _Progress, batch: list[TrainExample], journal: Journal) -> int:
+    """One optimizer step: queries go through a few at a time, their gradients are averaged; gives the tokens read."""
+    settings, factor = job.settings, job.rate(progress)
     for group in job.optimizer.param_groups:
         group["lr"] = group["base_rate"] * factor
-    for example in batch:
-        scores = _scores(job.ranker, example, job.augment, progress.epoch)
-        value = job.loss(scores.unsqueeze(0))
-        if not torch.isfinite(value):
-            raise TrainingError(
-                f"the loss is {value.item()} at query {example.query.id!r} (update {progress.update}): "
-                f"the last good state is in {job.folder}; lower the learning rates or check the data"
-            )
-        (value / len(batch)).backward()  # type: ignore[no-untyped-call]
-        progress.loss_sum += value.item()
-        progress.flat += int((scores.max() - scores.min()).item() < 1e-6)
-    if settings.max_gradient_norm is not None:
-        torch.nn.utils.clip_grad_norm_(job.ranker.parameters(), settings.max_gradient_norm)
-    job.optimizer.step()
-    job.optimizer.zero_grad(set_to_none=True)
+    began, before, tokens = perf_counter(), (progress.loss_sum, progress.flat), 0
+    job.team.seed(progress.update, settings.seed)
+    share = len(batch) if settings.gradients == "mean" else 1
+    pending = iter(job.team.share(batch))
+    while together := list(islice(pending, settings.queries_at_once)):
+        scored = train_scores(job.ranker, [_asked(job, e, progress.epoch) for e in together], settings=settings)
+        values = [_loss(job, progress, e, s) for e, s in zip(together, scored.scores, strict=True)]
+        total = values[0] if len(values) == 1 else torch.stack(values).sum()
+        job.scaler.scale(total / share).backward()  # type: ignore[no-untyped-call]
+        tokens += scored.tokens
+    if job.team.size > 1:
+        progress.loss_sum = before[0] + job.team.total(progress.loss_sum - before[0])
+        progress.flat = before[1] + round(job.team.total(progress.flat - before[1]))
+        tokens = round(job.team.total(tokens))
+    norm = _step(job, progress, batch)
     progress.update += 1
     progress.example += len(batch)
+    journal.write(
+        update=progress.update,
+        epoch=progress.epoch,
+        loss=(progress.loss_sum - before[0]) / len(batch),
+        rate_factor=factor,
+        gradient_norm=norm,
+        tokens_per_second=tokens / (perf_counter() - began),
+    )
+    return tokens
 
 
-def _scores(ranker: NeuralRanker, example: TrainExample, augment: Augment | None, epoch: int) -> Tensor:
+def _asked(job: _Job, example: TrainExample, epoch: int) -> Asked:
     documents = [example.positive, *example.negatives]
-    if augment is not None:
-        documents = [augment(document, epoch) for document in documents]
-    scores: Tensor = ranker(example.query, documents)
-    return scores
+    if job.augment is not None:
+        documents = [job.augment(document, epoch) for document in documents]
+    return Asked(example.query, documents)
 
 
-def _end_epoch(job: _Job, progress: _Progress, validate: Validate | None) -> None:
-    log = progress.log
-    log.losses.append(progress.loss_sum / job.examples)
-    log.collapsed |= progress.flat > job.examples // 2
+def _loss(job: _Job, progress: _Progress, example: TrainExample, scores: Tensor) -> Tensor:
+    teacher = None
+    if job.teach is not None:
+        known = job.teach(example.query, [example.positive, *example.negatives])
+        teacher = torch.tensor(known, dtype=scores.dtype, device=scores.device).unsqueeze(0)
+    value = job.loss(scores.unsqueeze(0), Targets(teacher))
+    if not torch.isfinite(value):
+        raise _broken(job, progress, f"the loss is {value.item()} at query {example.query.id!r}")
+    progress.loss_sum += value.item()
+    progress.flat += int((scores.max() - scores.min()).item() < 1e-6)
+    return value
+
+
+def _step(job: _Job, progress: _Progress, batch: Sequence[TrainExample]) -> float:
+    limit = job.settings.max_gradient_norm
+    parameters = [p for group in job.optimizer.param_groups for p in group["params"]]
+    job.team.add_gradients(parameters)
+    job.scaler.unscale_(job.optimizer)
+    norm = torch.nn.utils.clip_grad_norm_(parameters, math.inf if limit is None else limit).item()
+    if not math.isfinite(norm) and not job.scaler.is_enabled():  # a scaler leaves such a step out and goes on
+        names = ", ".join(repr(example.query.id) for example in batch)
+        raise _broken(job, progress, f"the gradient is {norm} over queries {names}")
+    job.scaler.step(job.optimizer)
+    job.scaler.update()
+    job.optimizer.zero_grad(set_to_none=True)
+    return norm if math.isfinite(norm) else 0.0
+
+
+def _broken(job: _Job, progress: _Progress, what: str) -> TrainingError:
+    return TrainingError(
+        f"{what} (update {progress.update}): the last good state is in {job.folder}; "
+        "lower the learning rates or check the data"
+    )
+
+
+def _end_epoch(job: _Job, progress: _Progress, validate: Validate | None, journal: Journal) -> None:
+    log, patience = progress.log, job.settings.early_stopping
+    log.losses.append(progress.loss_sum / progress.example)
     job.ranker.eval()
     job.ranker.trained = True
+    log.collapsed = log.collapsed or progress.flat > progress.example // 2 or _constant(job, progress.epoch)
     better = True
     if validate is not None:
-        value = validate(job.ranker)
+        value = job.team.total(validate(job.ranker) if job.team.leads else 0.0)
         better = not log.validation or value > max(log.validation)
         log.validation.append(value)
+        journal.write(update=progress.update, epoch=progress.epoch, validation=value)
     if better:
         log.best_epoch = progress.epoch
-        checkpoint.save(job.ranker, job.folder / "best")
+        if job.team.leads:
+            checkpoint.save(job.ranker, job.folder / "best")
+    tired = patience is not None and progress.epoch - log.best_epoch >= patience
+    log.stopped_early = tired or (log.collapsed and job.settings.stop_on_collapse)
     progress.epoch, progress.example, progress.loss_sum, progress.flat = progress.epoch + 1, 0, 0.0, 0
 
 
+def _constant(job: _Job, epoch: int) -> bool:
+    """Whether the ranker, dropout off, tells no positive from its negatives in a handful of examples."""
+    for example in islice(job.epoch(epoch), _PROBED):
+        values = job.ranker.score(example.query, [example.positive, *example.negatives]).values
+        if max(values) - min(values) >= _SAME_SCORE:
+            return False
+    return True
+
+
 def _save(job: _Job, progress: _Progress) -> None:
+    if not job.team.leads:
+        return
+    progress.scaler = job.scaler.state_dict()
     resume.save(job.folder / "state", job.ranker, job.optimizer, mark=job.mark, progress=asdict(progress))
-
-
-def _optimizer(ranker: NeuralRanker, settings: TrainSettings) -> torch.optim.Optimizer:
-    rates = {"backbone": settings.backbone_rate, "aggregator": settings.aggregator_rate}
-    groups: list[dict[str, Any]] = [
-        {"params": parameters, "lr": rates[name], "base_rate": rates[name]}
-        for name, parameters in ranker.parameter_groups().items()
-        if parameters
-    ]
-    return torch.optim.AdamW(groups, weight_decay=settings.weight_decay)

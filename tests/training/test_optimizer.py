@@ -1,0 +1,62 @@
+"""Which parameters learn, and at which rate."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from longrank.core.errors import SettingsError
+from longrank.rankers.neural import NeuralRanker
+from longrank.training.optimizer import freeze, make_optimizer
+from longrank.training.settings import TrainSettings
+
+MakeRanker = Callable[..., NeuralRanker]
+
+
+def rates(ranker: NeuralRanker, settings: TrainSettings) -> dict[str, float]:
+    names = {id(p): name for name, p in ranker.named_parameters()}
+    groups = make_optimizer(ranker, settings).param_groups
+    return {names[id(p)]: group["base_rate"] for group in groups for p in group["params"]}
+
+
+def test_backbone_aggregator_and_head_have_rates_of_their_own(make_ranker: MakeRanker) -> None:
+    ranker = make_ranker("parade-attn")
+    found = rates(ranker, TrainSettings(backbone_rate=1e-5, aggregator_rate=1e-4, head_rate=1e-3))
+    assert set(found) == {name for name, _ in ranker.named_parameters()}
+    for name, rate in found.items():
+        head = name.startswith("aggregator.head.")
+        assert rate == (1e-5 if name.startswith("backbone.") else 1e-3 if head else 1e-4), name
+    assert {1e-5, 1e-4, 1e-3} == set(found.values())
+
+
+def test_layers_further_down_learn_more_slowly(make_ranker: MakeRanker) -> None:
+    found = rates(make_ranker("maxp", layers=2), TrainSettings(backbone_rate=1e-3, layer_decay=0.5))
+    for name, rate in found.items():
+        if "encoder.layer.1." in name:
+            assert rate == pytest.approx(1e-3)
+        elif "encoder.layer.0." in name:
+            assert rate == pytest.approx(5e-4)
+        elif "embeddings" in name:
+            assert rate == pytest.approx(2.5e-4)
+
+
+def test_frozen_layers_and_all_below_do_not_learn(make_ranker: MakeRanker) -> None:
+    ranker = make_ranker("maxp", layers=2)
+    settings = TrainSettings(freeze_layers=1)
+    freeze(ranker, settings)
+    learning = set(rates(ranker, settings))
+    assert not any("embeddings" in name or "layer.0." in name for name in learning)
+    assert any("layer.1." in name for name in learning)
+    with pytest.raises(SettingsError, match="the backbone has 2 layers"):
+        freeze(ranker, TrainSettings(freeze_layers=3))
+
+
+def test_fused_and_plain_optimizers_take_the_same_step(make_ranker: MakeRanker) -> None:
+    stepped = []
+    for fused in (False, True):
+        ranker = make_ranker("maxp")
+        for p in ranker.parameters():
+            p.grad = torch.ones_like(p)
+        make_optimizer(ranker, TrainSettings(fused_optimizer=fused)).step()
+        stepped.append(torch.cat([p.flatten() for p in ranker.parameters()]))
+    assert torch.allclose(stepped[0], stepped[1], atol=1e-7)

@@ -1,0 +1,212 @@
+"""``longrank train``, from a TOML file to checkpoints."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner, Result
+
+from longrank.cli.train import train
+from longrank.core.errors import LongrankError, SettingsError, TrainingError, UnknownName
+from longrank.core.types import Collection, Run
+from longrank.corpora.catalog.folder import save_collection
+from longrank.corpora.formats.trec import read_run, write_run
+from longrank.corpora.splits import write_splits
+from longrank.rankers import checkpoint
+from longrank.training.distillation import ranker_teaches, run_teaches
+from longrank.training.estimate import estimate
+from longrank.training.examples import CandidateSampler
+from longrank.training.settings import TrainSettings
+
+Command = Callable[..., Result]
+
+CONFIG = """
+collection = "{folder}/collection"
+candidates = "{folder}/near.trec"
+out = "{folder}/out"
+validation_split = "dev"
+measure = "RR"
+
+[ranker]
+name = "firstp"
+
+[ranker.params]
+tokens = 12
+query_tokens = 4
+backbone = {{ name = "tiny", params = {{ layers = 1, dim = 16, positions = 32, vocabulary = 256 }} }}
+
+[negatives]
+hard = 2
+hard_depth = 5
+
+[train]
+batch_size = 2
+backbone_rate = 1e-3
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path, collection: Collection, candidates: Run) -> Command:
+    save_collection(collection, tmp_path / "collection")
+    write_splits(tmp_path / "collection", {"train": ("q0", "q1", "q2", "q3"), "dev": ("q4", "q5")})
+    write_run(tmp_path / "near.trec", candidates)
+    write_run(tmp_path / "far.trec", replace(candidates, name="far"))
+    app = typer.Typer()
+    app.command()(train)
+
+    def run(*overrides: str, text: str = CONFIG, options: tuple[str, ...] = ()) -> Result:
+        path = tmp_path / "config.toml"
+        path.write_text(text.format(folder=tmp_path))
+        sets = [part for override in overrides for part in ("--set", override)]
+        result = CliRunner().invoke(app, [str(path), *sets, *options])
+        if isinstance(result.exception, LongrankError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result
+
+    return run
+
+
+def test_every_seed_leaves_a_checkpoint_and_a_line(command: Command, tmp_path: Path) -> None:
+    result = command("seeds=[0, 1]")
+    for seed in (0, 1):
+        assert f"seed {seed}: loss" in result.stdout
+        assert checkpoint.load(tmp_path / f"out/seed{seed}/main/best").trained
+    assert "4 examples of about" in result.stderr  # the estimate
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert [outcome["seed"] for outcome in summary["outcomes"]] == [0, 1]
+    assert len(summary["outcomes"][0]["log"]["validation"]) == 1
+    again = command("seeds=[0, 1]")
+    assert again.stdout == result.stdout
+
+
+def test_an_estimate_can_be_had_alone(command: Command, tmp_path: Path) -> None:
+    result = command(options=("--estimate",))
+    assert result.stdout.startswith("main: 4 examples of about")
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_settings_in_the_same_folder_are_refused(command: Command) -> None:
+    command()
+    with pytest.raises(TrainingError, match="choose another out"):
+        command("train.epochs=2")
+
+
+def test_fine_tuning_starts_from_the_checkpoint_of_the_same_seed(command: Command, tmp_path: Path) -> None:
+    command("seeds=[3]")
+    start = checkpoint.load(tmp_path / "out/seed3/main/best")
+    place = f"{tmp_path}/out/seed{{seed}}/main/best"
+    command("seeds=[3]", f"init='{place}'", f"out='{tmp_path}/tuned'", "train.backbone_rate=1e-12")
+    tuned = checkpoint.load(tmp_path / "tuned/seed3/main/best")
+    for name, value in start.backbone.state_dict().items():
+        assert torch.allclose(value, tuned.backbone.state_dict()[name], atol=1e-6), name
+    with pytest.raises(TrainingError, match="holds a ranker 'firstp', the settings ask for 'longp'"):
+        command("seeds=[3]", f"init='{place}'", f"out='{tmp_path}/other'", "ranker.name='longp'")
+
+
+def test_folds_are_tested_once_and_pooled(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "folds.json").write_text('[["q0", "q1", "q2"], ["q3", "q4", "q5"]]')
+    text = CONFIG.replace('validation_split = "dev"', 'folds = "{folder}/folds.json"')
+    result = command("depth=3", text=text)
+    assert "over 6 queries" in result.stdout
+    pooled = read_run(tmp_path / "out/seed0/pooled.trec")
+    assert sorted(pooled) == ["q0", "q1", "q2", "q3", "q4", "q5"]
+    assert all(len(row) == 3 for row in pooled.scores.values())
+
+
+def test_stages_candidate_sets_and_pseudo_labels_follow_each_other(command: Command, tmp_path: Path) -> None:
+    stage = """
+[[stages]]
+name = "pseudo"
+labels = "pseudo"
+train = {{ loss = "pairwise-softmax" }}
+"""
+    command(
+        f"candidates={{near='{tmp_path}/near.trec', far='{tmp_path}/far.trec'}}",
+        "leaderboard=true",
+        "train.warmup_fraction=0",
+        text=CONFIG + stage,
+    )
+    folder = tmp_path / "out/seed0"
+    assert sorted(path.name for path in folder.iterdir()) == ["far", "near", "pseudo"]
+    factors = {}
+    for name in ("near", "far"):
+        lines = (folder / name / "metrics.jsonl").read_text().splitlines()
+        factors[name] = [json.loads(line)["rate_factor"] for line in lines if "rate_factor" in line]
+    # two updates each, no warm-up: constant, and falling from 1 to 0.01 in the last set
+    assert factors == {"near": [1.0, 1.0], "far": [1.0, pytest.approx(0.505)]}
+
+
+def test_a_student_learns_from_a_teacher(command: Command, tmp_path: Path) -> None:
+    command()
+    teacher = tmp_path / "out/seed0/main/best"
+    out = command(f"teacher='{teacher}'", "train.loss='margin-mse'", f"out='{tmp_path}/student'").stdout
+    assert "seed 0: loss" in out
+    with pytest.raises(TrainingError, match="has no score of 'good"):
+        write_run(tmp_path / "part.trec", Run("part", {"q0": {"bad0": 1.0}}))
+        command(f"teacher='{tmp_path}/part.trec'", "train.loss='mse'", f"out='{tmp_path}/broken'")
+
+
+def test_a_teacher_scores_a_pair_once(collection: Collection, candidates: Run) -> None:
+    from longrank.core.types import Document, Query, Scores
+
+    asked: list[str] = []
+
+    class Length:
+        def score(self, query: Query, documents: list[Document]) -> Scores:
+            asked.extend(document.id for document in documents)
+            return Scores([float(len(document.text)) for document in documents])
+
+    teach = ranker_teaches(Length())  # type: ignore[arg-type]
+    documents = [collection.documents["good0"], collection.documents["bad0"]]
+    first = teach(collection.queries["q0"], documents)
+    assert teach(collection.queries["q0"], documents[::-1]) == first[::-1]
+    assert asked == ["good0", "bad0"]
+    assert run_teaches(candidates)(collection.queries["q0"], documents) == [1.0, 0.0]
+
+
+def test_passage_level_training_and_a_preset_run(command: Command, tmp_path: Path) -> None:
+    command("passage_level=true", "preset='boytsov'", "train.epochs=1")
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert summary["settings"]["train"]["gradients"] == "sum"
+    assert summary["settings"]["train"]["batch_size"] == 2  # the file's own word counts
+
+
+@pytest.mark.parametrize(
+    ("override", "kind", "message"),
+    [
+        ("train.backbone_rate=0", SettingsError, "backbone_rate"),
+        ("train.epoch=2", SettingsError, "train.epoch"),
+        ("seeds=[1, 1]", SettingsError, "hold one twice"),
+        ("seeds=[]", SettingsError, "seeds"),
+        ("preset='none'", UnknownName, "boytsov, li2023"),
+        ("ranker.name='maxq'", UnknownName, "maxq"),
+        ("train.loss='hinge'", UnknownName, "hinge"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(
+    command: Command, override: str, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        command(override)
+
+
+def test_the_estimate_counts_examples_and_leaves_the_ranker_alone(
+    make_ranker: Callable[..., object], sampler: CandidateSampler
+) -> None:
+    from longrank.rankers.neural import NeuralRanker
+
+    ranker = make_ranker("maxp")
+    assert isinstance(ranker, NeuralRanker)
+    before = {name: value.clone() for name, value in ranker.state_dict().items()}
+    short = estimate(ranker, sampler, TrainSettings(epochs=2))
+    assert short.examples == 12
+    assert short.seconds > 0
+    # weights, gradient and two moments of every parameter, and a graph above that
+    assert short.memory_bytes > 16 * sum(p.numel() for p in ranker.parameters())
+    assert all(p.grad is None for p in ranker.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in ranker.state_dict().items())
