@@ -38,7 +38,7 @@ class TopicWorld:
         rng = generator(f"topic-world-{number}", 0)
         for _ in range(self.count):
             topic, other = rng.choice(TOPICS, 2, replace=False)
-            positive, negative = self.document(topic, rng.integers(2), rng), self.document(other, rng.integers(2), rng)
+            positive, negative = (self.document(t, int(rng.integers(2)), rng) for t in (topic, other))
             yield TrainExample(self.query(topic, rng), positive, (negative,))
 
 

@@ -1,0 +1,114 @@
+"""Cards and boards as pages, and the commands that write them."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from longrank.audit.card import make_card, read_card
+from longrank.audit.design import AuditDesign
+from longrank.audit.planted import RandomScores, Windowed, WordMatch
+from longrank.audit.run import audit
+from longrank.audit.window import probe_window
+from longrank.cli.audit import audit as audit_command
+from longrank.cli.board import board as board_command
+from longrank.cli.harden import harden as harden_command
+from longrank.cli.probe import probe as probe_command
+from longrank.core.errors import DataError
+from longrank.reports.board import write_board
+from longrank.reports.card import write_card_page
+
+
+def app() -> typer.Typer:
+    built = typer.Typer()
+    built.command("audit")(audit_command)
+    built.command("probe")(probe_command)
+    built.command("board")(board_command)
+    built.command("harden")(harden_command)
+    return built
+
+
+MODULE = """
+from longrank.audit.planted import Windowed, WordMatch
+from longrank.core.types import Document, Query
+
+bag = WordMatch.fitted(["the of a in is was who what when where " * 30, "plain words"])
+
+def first(query, texts):
+    return Windowed(bag, 60).score(Query("q", query), [Document("d", text) for text in texts]).values
+
+def broken(query, texts):
+    return [1.0]
+"""
+
+
+def test_a_card_page_carries_verdict_curve_and_window_and_the_same_bytes_again(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    ranker = Windowed(bag_of_words, 60)
+    card = make_card(audit(ranker, small, name="first <60>"), probe_window(ranker, longest=128, queries=1))
+    write_card_page(tmp_path / "one.html", card)
+    write_card_page(tmp_path / "two.html", card)
+    page = (tmp_path / "one.html").read_text()
+    assert page == (tmp_path / "two.html").read_text()
+    assert "first &lt;60&gt;" in page
+    assert "<svg" in page
+    assert "It reads 60 words" in page
+    assert card.sentence.replace("'", "&#39;") in page
+
+
+def test_a_card_without_a_verdict_has_a_page_too(tmp_path: Path, small: AuditDesign) -> None:
+    write_card_page(tmp_path / "card.html", make_card(audit(RandomScores(1), small, name="random")))
+    assert "auditable" in (tmp_path / "card.html").read_text().lower()
+
+
+def test_a_board_has_a_row_a_card_whatever_their_order(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    cards = [make_card(audit(r, small, name=n)) for n, r in (("bag", bag_of_words), ("random", RandomScores()))]
+    write_board(tmp_path / "one.html", cards)
+    write_board(tmp_path / "two.html", cards[::-1])
+    page = (tmp_path / "one.html").read_text()
+    assert page == (tmp_path / "two.html").read_text()
+    assert page.count('scope="row"') == 2
+    with pytest.raises(DataError, match="at least one card"):
+        write_board(tmp_path / "none.html", [])
+
+
+def test_the_audit_command_writes_a_card_and_fails_when_too_much_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("audited_functions.py").write_text(MODULE)
+    small = ["--queries", "12", "--slots", "3", "--lengths", "192"]
+    done = CliRunner().invoke(app(), ["audit", "audited_functions:first", *small, "--fail-if-lost", "0.1"])
+    assert done.exit_code == 3, done.output
+    card = read_card(Path("audits/audited_functions-first/card.json"))
+    assert card.outcome == "biased"
+    assert "documents" in done.stderr
+    bad = CliRunner().invoke(app(), ["audit", "audited_functions:broken", *small, "--out", "bad"])
+    assert bad.exit_code == 1
+    assert "wrong number of scores" in bad.output
+    shown = CliRunner().invoke(app(), ["board", "bad/card.json", "audits/audited_functions-first/card.json"])
+    assert shown.exit_code == 0
+    assert Path("board.html").is_file()
+
+
+def test_the_probe_command_says_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("probed_functions.py").write_text(MODULE)
+    done = CliRunner().invoke(app(), ["probe", "probed_functions:first", "--longest", "128", "--queries", "1"])
+    assert done.exit_code == 0, done.output
+    assert "It reads 60 words" in done.output
+
+
+def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hardened_functions.py").write_text(MODULE)
+    small = ["--queries", "8", "--slots", "3", "--lengths", "192", "--most-cost", "1"]
+    done = CliRunner().invoke(app(), ["harden", "hardened_functions:first", *small, "--fail-if-lost", "0.1"])
+    assert done.exit_code == 3, done.output
+    assert "It reads 60 words" in done.output
+    assert Path("hardened/hardened.toml").read_text() == 'ranker = "hardened_functions:first"\n'
+    assert read_card(Path("hardened/bare.json")).window is not None

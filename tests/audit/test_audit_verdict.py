@@ -1,0 +1,244 @@
+"""Planted scorers get the verdict they were built for, bad rankers get none, and an interrupted audit goes on."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longrank.audit.card import card_json, make_card, read_card, write_card
+from longrank.audit.design import AuditDesign
+from longrank.audit.planted import Noisy, RandomScores, Windowed, WordMatch, decaying, ends_first, words
+from longrank.audit.response import PATIENCE, ask, checked_scores, collect, margin, reciprocal_rank
+from longrank.audit.run import audit
+from longrank.audit.verdict import Outcome, expected_absent, judge
+from longrank.audit.wrappers import chunk_max
+from longrank.core.errors import BadScore, DataError
+from longrank.core.types import Document, Query, Scores
+
+
+@dataclasses.dataclass
+class Counting:
+    """A ranker that counts documents, and raises once it was called so often."""
+
+    inner: WordMatch
+    stop_after: int = 10**9
+    calls: int = 0
+    documents: int = 0
+
+    def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+        self.calls += 1
+        self.documents += len(documents)
+        if self.calls > self.stop_after:
+            raise KeyboardInterrupt
+        return self.inner.score(query, documents)
+
+
+@dataclasses.dataclass
+class Replying:
+    """A ranker that gives back the same thing whatever it is asked."""
+
+    reply: object
+
+    def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        if self.reply == "nan":
+            return Scores([float("nan")] * len(documents))
+        if self.reply == "words":
+            return Scores(["high"] * len(documents))  # type: ignore[list-item]
+        return self.reply  # type: ignore[return-value]
+
+
+def test_a_bag_of_words_is_exactly_flat_and_robust(design: AuditDesign, bag_of_words: WordMatch) -> None:
+    found = audit(bag_of_words, design, name="bag")
+    assert np.ptp(found.responses.planted(256), axis=1).max() == 0
+    assert found.findings.outcome is Outcome.robust
+    assert found.findings.lost is not None
+    assert found.findings.lost.value == 0
+
+
+def test_a_short_window_steps_where_it_ends_and_is_biased(design: AuditDesign, bag_of_words: WordMatch) -> None:
+    found = audit(Windowed(bag_of_words, 100), design, name="first")
+    assert found.findings.outcome is Outcome.biased
+    assert "slot" in found.findings.reason
+    table = found.responses.planted(256)
+    assert table[:, 0].mean() > table[:, -1].mean() + 0.3
+    for row, probe in zip(table, design.probes(), strict=True):
+        texts = [document.text for document in probe.by_length[0].planted]
+        starts = [len(words(text[: text.index(probe.isolated.text)])) for text in texts]
+        unseen = [value for value, start in zip(row, starts, strict=True) if start >= 100]
+        # what stands behind the window leaves the same words inside it, and so the same rank
+        assert len(unseen) >= 2
+        assert len(set(unseen)) == 1
+
+
+def test_decay_and_a_bowl_are_biased_each_in_its_own_shape(design: AuditDesign, bag_of_words: WordMatch) -> None:
+    falling = audit(bag_of_words.weighted(decaying(60)), design, name="decay").findings
+    bowl = audit(bag_of_words.weighted(ends_first()), design, name="bowl").findings
+    assert falling.outcome is bowl.outcome is Outcome.biased
+    assert falling.by_length[0].trend.value < 0
+    assert bowl.by_length[0].bend.value > 0
+    assert bowl.by_length[0].worst is not None
+    assert bowl.by_length[0].worst.slot == 2
+
+
+def test_exponential_decay_has_the_slope_it_was_given(design: AuditDesign, bag_of_words: WordMatch) -> None:
+    query, text = Query("q", "lighthouse"), ["plain"] * 200
+    ranker = bag_of_words.weighted(decaying(50.0), linear=True)
+    scores = []
+    for place in (0, 50, 150):
+        placed = [*text[:place], "lighthouse", *text[place:]]
+        scores += ranker.score(query, [Document("d", " ".join(placed))]).values
+    assert np.log(scores[1] / scores[0]) == pytest.approx(-1.0)
+    assert np.log(scores[2] / scores[1]) == pytest.approx(-2.0)
+
+
+def test_random_scores_are_not_auditable(design: AuditDesign) -> None:
+    found = audit(RandomScores(), design, name="random").findings
+    assert found.outcome is Outcome.not_auditable
+    assert found.lost is None
+
+
+def test_the_best_chunk_of_a_short_window_reads_to_the_end(design: AuditDesign, bag_of_words: WordMatch) -> None:
+    wrapped = audit(chunk_max(Windowed(bag_of_words, 100), size=100, stride=50), design, name="max").findings
+    assert wrapped.outcome is not Outcome.biased
+    assert wrapped.lost is not None
+    assert wrapped.lost.value < 0.1
+
+
+def test_too_few_queries_for_a_noisy_ranker_are_inconclusive_and_say_how_many_it_takes(
+    small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    noisy = Noisy(bag_of_words, 1.0, np.random.default_rng(2))
+    found = audit(noisy, small, name="noisy").findings
+    assert found.outcome is Outcome.inconclusive
+    assert found.queries_needed is not None
+    assert found.queries_needed > 8
+    assert found.unstable_queries == 8
+
+
+def test_a_document_without_evidence_ranks_as_chance_says(design: AuditDesign) -> None:
+    values = [
+        ask(RandomScores(seed), design.probe(query)).by_length[0].absent for seed, query in enumerate(design.queries)
+    ]
+    # H(21) / 21 = .1736; the standard deviation of one reciprocal rank is about .22
+    assert abs(np.mean(values) - expected_absent(20)) < 3 * 0.22 / np.sqrt(40)
+
+
+def test_mid_ranks_and_margins_by_hand() -> None:
+    assert reciprocal_rank(5.0, [1.0, 2.0]) == 1.0
+    assert reciprocal_rank(1.0, [1.0, 1.0, 1.0]) == 1 / 2.5
+    assert reciprocal_rank(1.0, [1.0 + 1e-12]) == 1 / 1.5  # the same as float32
+    assert margin(4.0, [1.0, 2.0, 3.0]) == 2.0  # mean 2, deviation 1
+    assert margin(4.0, [2.0, 2.0]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (Scores([1.0]), "wrong number of scores"),
+        ("nan", "not finite"),
+        ("words", "not a number"),
+        (None, "no scores"),
+        (RuntimeError("out of memory"), "RuntimeError: out of memory"),
+        (TimeoutError("no answer in 60 s"), "TimeoutError: no answer in 60 s"),
+    ],
+)
+def test_a_ranker_that_answers_badly_is_counted_and_gets_no_verdict(
+    small: AuditDesign, reply: object, kind: str
+) -> None:
+    found = audit(Replying(reply), small, name="bad")
+    assert found.responses.problems == {kind: PATIENCE}
+    assert found.findings.outcome is Outcome.not_auditable
+    assert kind in found.findings.reason
+    assert make_card(found).lengths == ()
+
+
+def test_one_missing_answer_is_enough_for_no_verdict(small: AuditDesign, bag_of_words: WordMatch) -> None:
+    whole = collect(small, bag_of_words, name="bag")
+    part = dataclasses.replace(whole, records=whole.records[1:], problems={"not finite": 1})
+    assert judge(part, small.settings).outcome is Outcome.not_auditable
+
+
+def test_booleans_and_none_are_no_scores() -> None:
+    for bad in ([True], [None]):
+        with pytest.raises(BadScore, match="not a number"):
+            checked_scores(bad, 1)
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 5, 11])
+def test_an_audit_interrupted_anywhere_resumes_to_the_identical_card(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch, stop_after: int
+) -> None:
+    journal, ranker = tmp_path / "audit" / "responses.jsonl", Windowed(bag_of_words, 60)
+    whole = card_json(make_card(audit(ranker, small, name="first")))
+    with pytest.raises(KeyboardInterrupt):
+        audit(Counting(ranker, stop_after), small, name="first", journal=journal)  # type: ignore[arg-type]
+    with journal.open("a") as stream:
+        stream.write('{"query_id": "q7", "by_le')  # what a kill in the middle of a write leaves
+    resumed = Counting(ranker)  # type: ignore[arg-type]
+    assert card_json(make_card(audit(resumed, small, name="first", journal=journal))) == whole
+    assert resumed.calls == 2 * (8 - stop_after // 2)  # two calls a query, finished queries are not asked again
+
+
+def test_a_journal_of_another_ranker_is_refused(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
+    audit(bag_of_words, small, name="one", journal=tmp_path / "responses.jsonl")
+    with pytest.raises(DataError, match="another ranker, data or settings"):
+        audit(bag_of_words, small, name="two", journal=tmp_path / "responses.jsonl")
+
+
+def test_a_budget_stops_before_it_is_exceeded_and_the_next_run_goes_on(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    counting, journal = Counting(bag_of_words), tmp_path / "responses.jsonl"
+    first = audit(counting, small, name="bag", journal=journal, budget=200)
+    assert counting.documents <= 200
+    assert len(first.responses.records) == 3  # 55 documents a query, the re-run included
+    assert first.findings.outcome is Outcome.not_auditable
+    assert "budget" in first.findings.reason
+    rest = audit(bag_of_words, small, name="bag", journal=journal)
+    assert rest.responses.complete
+
+
+def test_a_listwise_ranker_is_asked_list_by_list(small: AuditDesign, bag_of_words: WordMatch) -> None:
+    counting = Counting(bag_of_words)
+    lists = ask(counting, small.probe(small.queries[0]), listwise=True)
+    # 2 lengths x (3 slots + isolated + absent + 2 reversed + 1 re-run) lists of 21
+    assert counting.calls == 16
+    assert counting.documents == 16 * 21
+    assert lists.by_length == ask(bag_of_words, small.probe(small.queries[0])).by_length
+
+
+def test_each_distinct_document_is_scored_once(small: AuditDesign, bag_of_words: WordMatch) -> None:
+    counting, probe = Counting(bag_of_words), small.probe(small.queries[0])
+    ask(counting, probe)
+    assert counting.documents == len({document.text for document in probe.documents}) + 2
+
+
+def test_a_card_survives_the_disk_and_a_damaged_one_is_refused(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    card = make_card(audit(Windowed(bag_of_words, 60), small, name="first"))
+    write_card(card, tmp_path / "card.json")
+    assert read_card(tmp_path / "card.json") == card
+    text = (tmp_path / "card.json").read_text()
+    (tmp_path / "other.json").write_text(text.replace('"ranker"', '"ranked"'))
+    with pytest.raises(DataError, match="not a whole audit card"):
+        read_card(tmp_path / "other.json")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(DataError, match="not an audit card"):
+        read_card(tmp_path / "list.json")
+
+
+def test_length_costs_a_decaying_ranker_and_a_short_window_nothing_more(
+    small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    decay = audit(bag_of_words.weighted(decaying(100)), small, name="decay").findings
+    assert decay.length_slope is not None
+    assert decay.length_slope.value < 0
+    # the shorter documents' fillers begin the longer ones, so the first 60 words are the same at both lengths
+    window = audit(Windowed(bag_of_words, 60), small, name="first").findings
+    assert window.length_slope == (0.0, 0.0, 0.0)
+    assert window.interaction == (0.0, 1.0)

@@ -1,0 +1,74 @@
+"""Windows are found to the word, whatever is cut."""
+
+import numpy as np
+import pytest
+
+from longrank.audit.planted import Noisy, RandomScores, Windowed, WordMatch
+from longrank.audit.window import probe_window
+from longrank.audit.wrappers import chunk_max, chunk_mean
+from longrank.core.errors import SettingsError
+
+SCORER = WordMatch.fitted(["plain words here " * 70, "other text " * 100])
+CUTS = {"right": "end", "left": "start", "middle": "middle", "longest": "end"}
+
+
+@pytest.mark.parametrize("side", CUTS)
+@pytest.mark.parametrize(("window", "longest"), [(37, 512), (512, 1024)])
+def test_windows_are_recovered_under_every_kind_of_cut(window: int, side: str, longest: int) -> None:
+    found = probe_window(Windowed(SCORER, window, side), longest=longest, queries=1)
+    shared = found.query_words if side == "longest" else 0
+    assert found.words == window - shared
+    assert found.cut == CUTS[side]
+    assert found.gives_way == ("longer of query and document" if side == "longest" else "neither")
+    assert found.query_cut == (side == "longest")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", CUTS)
+@pytest.mark.parametrize("window", [37, 512, 4096])
+def test_windows_are_recovered_from_long_texts(window: int, side: str) -> None:
+    found = probe_window(Windowed(SCORER, window, side))
+    assert found.words == window - (found.query_words if side == "longest" else 0)
+    assert (found.cut, found.agreeing) == (CUTS[side], 3)
+
+
+def test_a_window_of_four_thousand_words_takes_few_calls() -> None:
+    found = probe_window(Windowed(SCORER, 4096), queries=1)
+    assert found.words == 4096
+    assert found.suffix_cut
+    assert found.documents < 60  # two bisections of 13 steps, the re-runs and the tests of chunks
+
+
+def test_a_ranker_that_reads_all_is_said_to() -> None:
+    found = probe_window(SCORER, longest=512, queries=1)
+    assert (found.words, found.cut, found.combines) == (None, "nothing", "whole text")
+
+
+def test_the_best_chunk_is_told_from_the_mean_of_chunks() -> None:
+    best = probe_window(chunk_max(SCORER, size=64, stride=32), longest=512, queries=1)
+    mean = probe_window(chunk_mean(SCORER, size=64, stride=64), longest=512, queries=1)
+    assert best.combines == "best chunk"
+    assert mean.combines == "mean of chunks"
+    assert best.words is mean.words is None
+
+
+def test_noise_does_not_move_the_window() -> None:
+    noisy = Noisy(Windowed(SCORER, 100), 1e-3, np.random.default_rng(1))
+    found = probe_window(noisy, longest=256, queries=3)
+    assert found.words == 100
+    assert found.noise > 0
+
+
+def test_characters_and_tokens_belong_to_the_words_read() -> None:
+    found = probe_window(Windowed(SCORER, 3), longest=64, queries=1)
+    assert (found.words, found.tokens) == (3, 3)
+    assert found.characters == len("time people year")
+
+
+def test_scores_like_a_hash_react_everywhere() -> None:
+    assert probe_window(RandomScores(), longest=64, queries=1).cut == "nothing"
+
+
+def test_texts_too_short_to_probe_with_are_refused() -> None:
+    with pytest.raises(SettingsError, match="64 words"):
+        probe_window(SCORER, longest=10)

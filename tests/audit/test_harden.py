@@ -1,0 +1,109 @@
+"""Wrappers by hand, and the advice that planted scorers get."""
+
+from pathlib import Path
+
+import pytest
+
+from longrank.audit.design import make_design
+from longrank.audit.harden import harden, load_hardened, write_config
+from longrank.audit.planted import RandomScores, Windowed, WordMatch
+from longrank.audit.settings import AuditSettings
+from longrank.audit.sources import Source
+from longrank.audit.wrappers import (
+    WRAPPERS,
+    CalibratedMaximum,
+    Rotated,
+    calibrated_max,
+    chunk_max,
+    chunk_mean,
+    first_and_best,
+    rotate,
+)
+from longrank.core.errors import SettingsError
+from longrank.core.types import Document, Query, Scores
+
+QUERY = Query("q", "red")
+
+
+class Starts:
+    """Scores a text by the number its first word is."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def score(self, query: Query, documents: list[Document]) -> Scores:
+        self.texts += [document.text for document in documents]
+        return Scores([float(document.text.split()[0]) if document.text else 0.0 for document in documents])
+
+
+def test_chunks_are_combined_as_named() -> None:
+    document = [Document("d", "1 9 5 9 3 9")]  # chunks of two words begin with 1, 5 and 3
+    assert chunk_max(Starts(), size=2, stride=2).score(QUERY, document).values == [5.0]  # type: ignore[arg-type]
+    assert chunk_mean(Starts(), size=2, stride=2).score(QUERY, document).values == [3.0]  # type: ignore[arg-type]
+    assert first_and_best(Starts(), size=2, stride=2).score(QUERY, document).values == [3.0]  # type: ignore[arg-type]
+
+
+def test_a_chunk_that_documents_share_is_scored_once() -> None:
+    starts = Starts()
+    documents = [Document("a", "1 1 2 2"), Document("b", "1 1 3 3")]
+    assert chunk_max(starts, size=2, stride=2).score(QUERY, documents).values == [2.0, 3.0]  # type: ignore[arg-type]
+    assert starts.texts == ["1 1", "2 2", "3 3"]
+
+
+def test_rotations_bring_every_part_to_the_start() -> None:
+    starts = Starts()
+    values = rotate(starts, rotations=3).score(QUERY, [Document("d", "1 9 5 9 3 9")]).values  # type: ignore[arg-type]
+    assert values == [3.0]  # (1 + 5 + 3) / 3
+    assert starts.texts == ["1 9 5 9 3 9", "5 9 3 9 1 9", "3 9 1 9 5 9"]
+
+
+def test_empty_documents_are_scored_by_every_wrapper() -> None:
+    empty = [Document("d", "")]
+    for ranker in (chunk_max(Starts()), Rotated(Starts(), 3)):  # type: ignore[arg-type]
+        assert ranker.score(QUERY, empty).values == [0.0]
+        assert ranker.score(QUERY, []).values == []
+
+
+def test_the_calibrated_maximum_takes_off_the_luck_of_many_chunks() -> None:
+    # background 0 and 1: E_1 = .5, E_2 = .75, so two chunks lose .25
+    combine = CalibratedMaximum((1.0, 0.0))
+    assert combine([0.9]) == pytest.approx(0.9)
+    assert combine([0.2, 0.9]) == pytest.approx(0.65)
+    with pytest.raises(SettingsError, match="irrelevant chunks"):
+        calibrated_max(Starts(), background=())  # type: ignore[arg-type]
+
+
+def test_every_wrapper_says_what_it_does() -> None:
+    assert all(entry.summary for entry in WRAPPERS)
+    assert len(WRAPPERS) == 5
+
+
+def test_a_short_window_is_hardened_by_the_best_chunk(tmp_path: Path, source: Source, bag_of_words: WordMatch) -> None:
+    design = make_design(source, AuditSettings(queries=24, slots=3, lengths=(256,), draws=199, tolerance=0.25))
+    ranker = Windowed(bag_of_words, 120)
+    result = harden(ranker, design, name="mine", longest=512, folder=tmp_path / "responses")
+    assert result.window.words == 120
+    assert result.chosen is not None
+    assert result.chosen.wrapper is not None
+    assert result.chosen.wrapper.name == "chunk-max"
+    assert len(result.trials) == 2
+    write_config(result, tmp_path / "hardened.toml")
+    loaded = load_hardened(tmp_path / "hardened.toml", lambda name: {"mine": ranker}[name])
+    late = [Document("d", "plain " * 300 + "lighthouse")]
+    asked = Query("q", "lighthouse")
+    assert ranker.score(asked, late).values == [0.0]
+    assert loaded.score(asked, late).values[0] > 0
+
+
+def test_a_ranker_that_reads_to_the_end_is_left_alone(source: Source, bag_of_words: WordMatch) -> None:
+    design = make_design(source, AuditSettings(queries=8, slots=3, lengths=(192,), draws=199))
+    result = harden(bag_of_words, design, name="bag", longest=256)
+    assert len(result.trials) == 1
+    assert result.advice.startswith("Do nothing")
+
+
+def test_nothing_is_advised_about_a_ranker_that_cannot_be_audited(source: Source) -> None:
+    design = make_design(source, AuditSettings(queries=24, slots=3, lengths=(192,), draws=199))
+    result = harden(RandomScores(3), design, name="random", longest=64)
+    assert result.chosen is None
+    assert result.advice.startswith("No advice")
