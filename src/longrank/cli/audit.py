@@ -75,7 +75,7 @@ def audit(
     from longrank.audit.card import make_card, write_card
     from longrank.audit.run import audit as run_audit
     from longrank.audit.window import probe_window
-    from longrank.rankers.adapters import resolve
+    from longrank.rankers.adapters import identity, resolve
     from longrank.reports.card import write_card_page
 
     settings = make_settings(queries, slots, lengths, quick=quick, tolerance=tolerance, seed=seed)
@@ -86,7 +86,13 @@ def audit(
     scorer = resolve(ranker)
     allowed = budget_documents(budget, price, total=documents)
     result = run_audit(
-        scorer, design, name=label, journal=folder / "responses.jsonl", listwise=listwise, budget=allowed
+        scorer,
+        design,
+        name=label,
+        identity=identity(ranker),
+        journal=folder / "responses.jsonl",
+        listwise=listwise,
+        budget=allowed,
     )
     card = make_card(result, probe_window(scorer) if probe else None)
     write_card(card, folder / "card.json")

@@ -1,7 +1,7 @@
 """``longrank harden``: the cheapest way to make a ranker read to the end."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,10 @@ from longrank.cli.audit import (
     ranker_label,
 )
 from longrank.cli.profile import TokenizerName, TokenizerOption
+
+if TYPE_CHECKING:
+    from longrank.audit.card import Card
+    from longrank.audit.harden import Hardened
 
 
 def harden(
@@ -47,12 +51,12 @@ def harden(
 
     longrank harden my-checkpoint --data my-collection --fail-if-lost 0.10
     """
-    from longrank.audit.card import make_card, window_card, write_card
+    from longrank.audit.card import window_card
     from longrank.audit.harden import harden as run_harden
     from longrank.audit.harden import write_config
-    from longrank.rankers.adapters import resolve
+    from longrank.rankers.adapters import identity, resolve
     from longrank.reports.board import write_board
-    from longrank.reports.card import shown, window_words, write_card_page
+    from longrank.reports.card import window_words
 
     settings = make_settings(queries, slots, lengths, quick=quick, tolerance=tolerance, seed=seed)
     design, collection = prepare(data, settings, tokenizer)
@@ -60,6 +64,7 @@ def harden(
         resolve(ranker),
         design,
         name=ranker,
+        identity=identity(ranker),
         collection=collection,
         most_cost=most_cost,
         folder=out / "responses" / ranker_label(ranker).replace("/", "-"),
@@ -68,16 +73,7 @@ def harden(
     if result.visible is not None:
         seen = result.visible.located.value
         typer.echo(f"Of the collection's relevant pairs, {seen:.0%} have evidence that begins inside this window.")
-    cards = []
-    for trial in result.trials:
-        label = "bare" if trial.wrapper is None else trial.wrapper.name
-        card = make_card(trial.audit, result.window if trial.wrapper is None else None)
-        cards.append(card)
-        write_card(card, out / f"{label}.json")
-        write_card_page(out / f"{label}.html", card)
-        typer.echo(
-            f"{label}: {card.outcome.value}, lost at the worst slot {shown(card.lost)}, words x {trial.cost:.1f}"
-        )
+    cards = _write_cards(result, out)
     write_board(out / "board.html", cards)
     write_config(result, out / "hardened.toml")
     typer.echo(f"{result.advice} See {out / 'board.html'}; the ranker to use is in {out / 'hardened.toml'}.")
@@ -86,3 +82,20 @@ def harden(
         raise typer.Exit(1)
     if fail_if_lost is not None and bare.lost is not None and bare.lost.value > fail_if_lost:
         raise typer.Exit(MISSED)
+
+
+def _write_cards(result: "Hardened", out: Path) -> "list[Card]":
+    """Cards of all variants that were tried, the bare ranker's first, each written and shown in a line."""
+    from longrank.audit.card import make_card, write_card
+    from longrank.reports.card import shown, write_card_page
+
+    cards = []
+    for trial in result.trials:
+        label = "bare" if trial.wrapper is None else trial.wrapper.name
+        card = make_card(trial.audit, result.window if trial.wrapper is None else None)
+        cards.append(card)
+        write_card(card, out / f"{label}.json")
+        write_card_page(out / f"{label}.html", card)
+        lost = f"lost at the worst slot {shown(card.lost)}"
+        typer.echo(f"{label}: {card.outcome.value}, {lost}, words x {trial.cost:.1f}")
+    return cards

@@ -6,14 +6,18 @@ from typing import Annotated
 
 import typer
 
+from longrank.cli.audit import audit
+from longrank.cli.board import board
 from longrank.cli.ceiling import ceiling
 from longrank.cli.compare import compare
 from longrank.cli.demo import demo
 from longrank.cli.evaluate import evaluate
 from longrank.cli.explain import explain
 from longrank.cli.fuse import fuse
+from longrank.cli.harden import harden
 from longrank.cli.listing import list_
 from longrank.cli.make import make_app
+from longrank.cli.probe import probe
 from longrank.cli.profile import profile
 from longrank.cli.pseudo_label import pseudo_label
 from longrank.cli.rerank import rerank
@@ -46,6 +50,10 @@ app.command()(profile)
 app.command()(ceiling)
 app.command()(stats)
 app.command()(show)
+app.command()(audit)
+app.command()(probe)
+app.command()(harden)
+app.command()(board)
 
 _state = {"debug": False}
 

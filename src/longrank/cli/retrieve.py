@@ -1,31 +1,82 @@
-"""``longrank retrieve``: candidates of a collection's queries by BM25, with feedback on request."""
+"""``longrank retrieve``: candidates of a collection's queries by BM25, feedback, embeddings, or a mixture."""
 
+import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from longrank.core.types import Collection, Document, Qrels, Query
+    from longrank.core.types import Collection, Document, Qrels, Query, Run
+    from longrank.retrieval.ann import Approximate
     from longrank.retrieval.bm25 import BM25
+    from longrank.retrieval.dense import Dense
+    from longrank.retrieval.hybrid import Rescoring
     from longrank.retrieval.index import BM25Settings
-    from longrank.retrieval.rm3 import RM3, RM3Settings
+    from longrank.retrieval.search import Lexical, Tuner
     from longrank.retrieval.tuning import Objective
+
+
+class Method(StrEnum):
+    """What finds the documents."""
+
+    BM25 = "bm25"
+    RM3 = "rm3"
+    DENSE = "dense"
+    HYBRID = "hybrid"
+
+
+class Pooled(StrEnum):
+    """What a document's chunks are worth together."""
+
+    MAX = "max"
+    MEAN = "mean"
+    FIRST = "first"
+
+
+class TokenPooled(StrEnum):
+    """Which state of a model is a text's vector."""
+
+    MEAN = "mean"
+    CLS = "cls"
+    LAST = "last"
+
+
+class Source(StrEnum):
+    """Whose documents a hybrid scores."""
+
+    UNION = "union"
+    DENSE = "dense"
+    BM25 = "bm25"
 
 
 def retrieve(
     collection: Annotated[Path, typer.Argument(help="Folder of the collection.")],
     *,
-    out: Annotated[Path, typer.Option(help="Run file to write (TREC format; .gz is compressed).")],
+    out: Annotated[Path | None, typer.Option(help="Run file to write (TREC format; .gz is compressed).")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the candidate set; kept in the collection.")] = None,
+    method: Annotated[Method, typer.Option(help="Words, words with feedback, embeddings, or both.")] = Method.BM25,
     depth: Annotated[int, typer.Option(min=1, help="Documents a query.")] = 100,
     k1: Annotated[float, typer.Option(help="How soon repeated terms stop counting.")] = 1.2,
     b: Annotated[float, typer.Option(help="How much length counts against a document, 0 to 1.")] = 0.75,
-    rm3: Annotated[bool, typer.Option("--rm3", help="Widen queries by the terms of their best documents.")] = False,
+    rm3: Annotated[bool, typer.Option("--rm3", help="The same as --method rm3.")] = False,
     feedback_documents: Annotated[int, typer.Option(min=1, help="RM3: documents taken as feedback.")] = 10,
     feedback_terms: Annotated[int, typer.Option(min=1, help="RM3: terms added.")] = 10,
     original_weight: Annotated[float, typer.Option(min=0, max=1, help="RM3: weight of the query itself.")] = 0.5,
+    model: Annotated[str | None, typer.Option(help="Dense: transformers folder or hub id; MiniLM by default.")] = None,
+    token_pooling: Annotated[TokenPooled, typer.Option(help="Dense: the model's state taken.")] = TokenPooled.MEAN,
+    chunk_tokens: Annotated[int, typer.Option(min=1, help="Dense: tokens a chunk of a long document.")] = 200,
+    chunks: Annotated[Pooled, typer.Option(help="Dense: best chunk, their mean, or the first.")] = Pooled.MAX,
+    half: Annotated[bool, typer.Option("--half", help="Dense: keep vectors as float16.")] = False,
+    approximate: Annotated[bool, typer.Option("--approximate", help="Dense: search a graph (extra 'ann').")] = False,
+    bm25_weight: Annotated[float, typer.Option(min=0, max=1, help="Hybrid: weight of BM25.")] = 0.5,
+    candidates: Annotated[Source, typer.Option(help="Hybrid: whose documents are scored.")] = Source.UNION,
+    model1: Annotated[bool, typer.Option("--model1", help="Add learned word translations; needs --tune.")] = False,
     tune: Annotated[str | None, typer.Option(metavar="MEASURE", help="Choose parameters by grid, e.g. RR@10.")] = None,
     train: Annotated[Path | None, typer.Option(help="Collection folder with the queries to tune on.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print each query's terms and weights.")] = False,
@@ -39,33 +90,36 @@ def retrieve(
 ) -> None:
     """Find the best documents of each query and write them as a run."""
     from longrank.corpora.catalog.folder import load_folder
-    from longrank.corpora.formats.trec import write_run
-    from longrank.retrieval.analysis import AnalysisSettings
-    from longrank.retrieval.index import BM25Settings
-    from longrank.retrieval.rm3 import RM3, RM3Settings
+    from longrank.retrieval.dense import DenseSettings, EncoderSettings
+    from longrank.retrieval.hybrid import HybridSettings
+    from longrank.retrieval.rm3 import RM3Settings
+    from longrank.retrieval.search import Lexical
 
+    method = _checked(method, rm3=rm3, tune=tune, lexical_only=[*["--model1"] * model1, *["--explain"] * explain])
+    if model1 and tune is None:
+        raise _wrong("--model1 is weighed on training queries: name a measure to weigh it by, such as --tune RR@10")
+    target = _target(collection, out, name)
     loaded = load_folder(collection, split=split)
-    analysis = AnalysisSettings(
-        stop_words="english" if stop_words else "none", stemming="english" if stemming else "none"
-    )
-    settings = BM25Settings(k1=k1, b=b, analysis=analysis, fields=("title", "text") if title else ("text",))
+    dense: Rescoring | None = None
+    if method in {Method.DENSE, Method.HYBRID}:
+        from longrank.retrieval.embedding import open_dense
+
+        encoder = EncoderSettings(
+            model=model, token_pooling=token_pooling.value, chunk_tokens=chunk_tokens, title=title
+        )
+        vectors = DenseSettings(pooling=chunks.value, dtype="float16" if half else "float32")
+        exact = open_dense(loaded.documents.values(), collection / ".longrank", encoder, vectors, rebuild=rebuild)
+        dense = _graph(exact, loaded, depth=depth) if approximate else exact
+    if method is Method.DENSE and dense is not None:
+        _write(dense.retrieve(loaded.queries.values(), depth=depth), target, name)
+        return
+    settings = _bm25_settings(k1, b, stop_words=stop_words, stemming=stemming, title=title)
     bm25 = open_index(loaded, collection, settings, place=index, predictions=predictions, rebuild=rebuild)
     feedback = RM3Settings(documents=feedback_documents, terms=feedback_terms, original_weight=original_weight)
-    if tune is not None:
-        queries, qrels = _training(collection, loaded, train)
-        bm25, feedback = _tuned(bm25, feedback, queries, objective(tune, qrels), depth=depth, with_rm3=rm3)
-    queries = list(loaded.queries.values())
-    retriever = RM3(bm25, feedback) if rm3 else bm25
-    if explain:
-        _explain(RM3(bm25, feedback if rm3 else RM3Settings(original_weight=1.0)), queries)
-    run = retriever.retrieve(queries, depth=depth)
-    write_run(out, run)
-    empty = len(run.notes.dropped_queries)
-    typer.echo(
-        f"{out}: {len(run) - empty} queries, {sum(map(len, run.scores.values()))} documents"
-        + (f"; {empty} queries share no term with any document" if empty else "")
-    )
-    typer.echo(f"peak memory {peak_megabytes():.0f} MB", err=True)
+    mixture = HybridSettings(bm25_weight=bm25_weight, candidates=candidates.value, pool_depth=max(1000, depth))
+    search = Lexical(bm25, feedback if method is Method.RM3 else None, dense, mixture)
+    tuner = None if tune is None else _tuner(collection, loaded, train, measure=tune, depth=depth)
+    _write(_found(search, loaded, tuner, depth=depth, model1=model1, explain=explain), target, name)
 
 
 def open_index(
@@ -121,43 +175,114 @@ def peak_megabytes() -> float:
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
-def _training(folder: Path, loaded: "Collection", train: Path | None) -> "tuple[list[Query], Qrels]":
-    """Judged queries to tune on: of the folder named, of a train split, or else the collection's own."""
+def _wrong(message: str) -> Exception:
     from longrank.core.errors import SettingsError
+
+    return SettingsError(message)
+
+
+def _checked(method: Method, *, rm3: bool, tune: str | None, lexical_only: "list[str]") -> Method:
+    """The method meant; options that contradict it are refused."""
+    if rm3 and method not in {Method.BM25, Method.RM3}:
+        raise _wrong(f"--rm3 widens the queries of BM25, not of --method {method.value}: leave one of them out")
+    if method is Method.DENSE and (tune is not None or lexical_only):
+        given = ", ".join([*["--tune"] * (tune is not None), *lexical_only])
+        raise _wrong(f"{given} has no meaning for --method dense, which has no terms or weights: try --method hybrid")
+    return Method.RM3 if rm3 else method
+
+
+def _target(folder: Path, out: Path | None, name: str | None) -> Path:
+    """Where the run goes: the file given, or the collection's candidates by their name."""
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise _wrong(f"a candidate set is named by letters, digits, '_' and '-', not {name!r}")
+    if out is None and name is None:
+        raise _wrong("nowhere to write: give --out FILE, or --name NAME to keep a candidate set in the collection")
+    return out if out is not None else folder / "candidates" / f"{name}.trec.gz"
+
+
+def _bm25_settings(k1: float, b: float, *, stop_words: bool, stemming: bool, title: bool) -> "BM25Settings":
+    from longrank.retrieval.analysis import AnalysisSettings
+    from longrank.retrieval.index import BM25Settings
+
+    analysis = AnalysisSettings(
+        stop_words="english" if stop_words else "none", stemming="english" if stemming else "none"
+    )
+    return BM25Settings(k1=k1, b=b, analysis=analysis, fields=("title", "text") if title else ("text",))
+
+
+def _graph(dense: "Dense", loaded: "Collection", *, depth: int) -> "Approximate":
+    """The graph of a dense index, with what it finds of the exact search's documents on some queries."""
+    from longrank.retrieval.ann import GRAPH, Approximate
+
+    near = Approximate.open(dense) if (dense.folder / GRAPH).is_file() else Approximate.build(dense)
+    sample = list(loaded.queries.values())[:100]
+    typer.echo(f"approximate search finds {near.recall(sample, depth=depth):.4f} of the exact on {len(sample)} queries")
+    return near
+
+
+def _found(
+    search: "Lexical", loaded: "Collection", tuner: "Tuner | None", *, depth: int, model1: bool, explain: bool
+) -> "Run":
+    """The run of a search, tuned, explained and with word translations as asked."""
+    if tuner is not None:
+        search, lines = tuner.tuned(search)
+        typer.echo("\n".join(lines))
+    if explain:
+        _explain(search, list(loaded.queries.values()))
+    run = search.retriever().retrieve(loaded.queries.values(), depth=depth)
+    if model1 and tuner is not None:
+        run, line = tuner.translated(search, run, loaded)
+        typer.echo(line)
+    return run
+
+
+def _write(run: "Run", target: Path, name: str | None) -> None:
+    from longrank.corpora.formats.trec import write_run
+
+    write_run(target, run if name is None else replace(run, name=name))
+    empty = len(run.notes.dropped_queries)
+    typer.echo(
+        f"{target}: {len(run) - empty} queries, {sum(map(len, run.scores.values()))} documents"
+        + (f"; {empty} queries share no term with any document" if empty else "")
+    )
+    if name is not None:
+        typer.echo(f"in a training file, under [candidates]: {name} = {json.dumps(str(target), ensure_ascii=False)}")
+    typer.echo(f"peak memory {peak_megabytes():.0f} MB", err=True)
+
+
+def _tuner(folder: Path, loaded: "Collection", train: Path | None, *, measure: str, depth: int) -> "Tuner":
+    """Judged queries to tune on: of the folder named, of a train split, or else the collection's own."""
     from longrank.corpora.catalog.folder import load_folder
+    from longrank.retrieval.search import Tuner
 
     source = loaded
     if train is not None:
         source = load_folder(train)
     elif (folder / "qrels" / "train.tsv").is_file():
         source = load_folder(folder, split="train")
+    elif (split := _train_split(folder)) is not None:
+        source = replace(loaded, queries={q: query for q, query in loaded.queries.items() if q in split})
     else:
         typer.echo("tuning on the same queries that are retrieved: their scores will look too good", err=True)
     queries = [query for query in source.queries.values() if source.qrels.relevant(query.id)]
     if not queries:
-        raise SettingsError(f"no query of {train or folder} has a relevant document: --tune needs judged queries")
-    return queries, source.qrels
+        raise _wrong(f"no query of {train or folder} has a relevant document: --tune needs judged queries")
+    return Tuner(queries, source.qrels, objective(measure, source.qrels), depth)
 
 
-def _tuned(
-    bm25: "BM25", feedback: "RM3Settings", queries: "list[Query]", worth: "Objective", *, depth: int, with_rm3: bool
-) -> "tuple[BM25, RM3Settings]":
-    from longrank.retrieval.tuning import tune_bm25, tune_rm3
+def _train_split(folder: Path) -> frozenset[str] | None:
+    from longrank.core.errors import DataError
+    from longrank.corpora.splits import read_split
 
-    found = tune_bm25(bm25, queries, worth, depth=depth)
-    typer.echo(f"k1 {found.best.k1:g}, b {found.best.b:g}: {found.value:.4f} on {len(queries)} queries")
-    bm25 = bm25.at(k1=found.best.k1, b=found.best.b)
-    if with_rm3:
-        widened = tune_rm3(bm25, queries, worth, depth=depth)
-        feedback = widened.best
-        typer.echo(
-            f"feedback of {feedback.documents} documents and {feedback.terms} terms, original weight "
-            f"{feedback.original_weight:g}: {widened.value:.4f} on {len(queries)} queries"
-        )
-    return bm25, feedback
+    try:
+        return frozenset(read_split(folder, "train")) or None
+    except DataError:  # no splits, or none of that name
+        return None
 
 
-def _explain(rm3: "RM3", queries: "list[Query]") -> None:
-    for expansion in rm3.explain(queries):
+def _explain(search: "Lexical", queries: "list[Query]") -> None:
+    from longrank.retrieval.rm3 import RM3, RM3Settings
+
+    for expansion in RM3(search.bm25, search.feedback or RM3Settings(original_weight=1.0)).explain(queries):
         terms = ", ".join(f"{term.term} {term.weight:.4f}" for term in expansion.terms)
         typer.echo(f"{expansion.query_id}: {terms or 'no term that a document has'}")

@@ -62,6 +62,10 @@ class Approximate:
         found = self.search(self.dense.query_vectors(queries), depth=depth)
         return Run("dense-hnsw", {query.id: self.dense.row(best) for query, best in zip(queries, found, strict=True)})
 
+    def rescore(self, queries: Iterable[Query], candidates: Run) -> Run:
+        """Similarities of another run's documents, which are exact."""
+        return self.dense.rescore(queries, candidates)
+
     def search(self, vectors: Floats, *, depth: int) -> list[kernel.Keys]:
         """Keys (score and id rank, see ``kernel``) of near documents of each query vector."""
         total, documents = len(self.dense.vectors), len(self.dense.ids)

@@ -40,6 +40,15 @@ class DenseSettings(Settings):
     batch_texts: int = Field(256, ge=1)
 
 
+class EncoderSettings(Settings):
+    """Which model embeds, and how long documents are cut for it."""
+
+    model: str | None = None  # folder or hub id of a transformers model; None: MiniLM from its wheel
+    token_pooling: Literal["mean", "cls", "last"] = "mean"
+    chunk_tokens: int = Field(200, ge=1)
+    title: bool = False  # put before the text
+
+
 def whole(text: str) -> Sequence[str]:
     """The text as its own only chunk."""
     return (text,)
@@ -121,10 +130,12 @@ class Dense:
         floors = np.full(len(vectors), -np.inf, dtype=np.float32)
         for first, last in self._blocks():
             similar = self._similarities(vectors, first, last)
+            bounds = np.maximum(floors, _reached(similar, depth))
+            ranks = self.ids.ranks[first:last]
             for place in range(len(vectors)):
-                near = _near(similar[place], floors[place], depth)
+                near = np.flatnonzero(similar[place] >= bounds[place])
                 if len(near):
-                    new = kernel.keys(similar[place, near], self.ids.ranks[first + near])
+                    new = kernel.keys(similar[place, near], ranks[near])
                     held[place] = kernel.largest(np.concatenate([held[place], new]), depth)
                     if len(held[place]) == depth:
                         floors[place] = kernel.key_scores(held[place][-1:])[0]
@@ -223,13 +234,22 @@ def _write(folder: Path, documents: Iterable[Document], embed: Embed, chunk: Chu
     (folder / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
 
 
-def _near(scores: Floats, floor: np.float32, depth: int) -> NDArray[np.intp]:
-    """Places of the scores that reach the floor and may be among the ``depth`` best, all ties kept."""
-    found = np.flatnonzero(scores >= floor)
-    if len(found) > 2 * depth:
-        values = scores[found]
-        found = found[values >= np.partition(values, len(values) - depth)[len(values) - depth]]
-    return found
+def _reached(scores: Floats, depth: int) -> Floats:
+    """For each row a score that at least ``depth`` of its scores reach, and not many more; minus infinity if all do.
+
+    The columns are laid over one another in strips, and only the largest of each pile are partitioned: as many piles
+    as ``depth`` hold at least as many scores.
+    """
+    columns = scores.shape[1]
+    strips = max(1, min(16, columns // (4 * depth)))
+    width = columns // strips
+    if width <= depth:
+        return np.full(len(scores), -np.inf, dtype=np.float32)
+    tops: Floats = scores[:, :width].copy()
+    for start in range(width, strips * width, width):
+        np.maximum(tops, scores[:, start : start + width], out=tops)
+    tops.partition(width - depth, axis=1)
+    return tops[:, width - depth]
 
 
 def _means(vectors: Floats, sizes: NDArray[np.int64]) -> Floats:

@@ -1,16 +1,20 @@
 """Backbones as sentence embedders, and long texts as chunks that fit them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from torch import inference_mode
 
 from longrank.chunking.batching import token_budget_batches
+from longrank.chunking.splitters import Greedy
 from longrank.core.contracts import Splitter, Tokenizer
-from longrank.core.types import TokenizedText
+from longrank.core.fingerprint import file_hash, fingerprint
+from longrank.core.types import Document, TokenizedText
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Needs, Row, Specials
-from longrank.retrieval.dense import Chunk, Embed, Floats
+from longrank.retrieval.dense import Chunk, Dense, DenseSettings, Embed, EncoderSettings, Floats
 
 
 def backbone_embedder(backbone: Backbone, *, token_budget: int = 8192, max_tokens: int = 256) -> Embed:
@@ -46,6 +50,48 @@ def chunker(tokenizer: Tokenizer, splitter: Splitter) -> Chunk:
         return [text[span.start : span.stop] for span in spans]
 
     return chunk
+
+
+def open_dense(
+    documents: Iterable[Document],
+    folder: Path,
+    encoder: EncoderSettings,
+    settings: DenseSettings | None = None,
+    *,
+    rebuild: bool = False,
+) -> Dense:
+    """The documents' vectors below ``folder``, embedded where they are not there yet; other documents are refused.
+
+    Every model, pooling and length of chunks has a folder of its own, so that several may be kept side by side.
+    """
+    backbone = _backbone(encoder)
+    embed = backbone_embedder(backbone, max_tokens=max(256, encoder.chunk_tokens + 2))
+    settings = (settings or DenseSettings()).model_copy(update={"model": _model_name(encoder)})
+    kept = settings.model_dump(exclude={"batch_texts"})
+    place = folder / f"dense-{fingerprint(kept, encoder.model_dump(exclude={'model'}))}"
+    if encoder.title:
+        documents = (replace(d, text=f"{d.title}\n{d.text}") if d.title else d for d in documents)
+    if place.is_dir() and not rebuild:
+        return Dense.open(place, embed, model=settings.model, documents=documents)
+    chunk = chunker(backbone.tokenizer, Greedy(encoder.chunk_tokens))
+    return Dense.build(documents, place, embed, chunk=chunk, settings=settings)
+
+
+def _backbone(encoder: EncoderSettings) -> Backbone:
+    from longrank.encoders.pretrained import minilm, pretrained
+
+    if encoder.model is None:
+        return minilm(pooling=encoder.token_pooling).eval()
+    return pretrained(encoder.model, pooling=encoder.token_pooling).eval()
+
+
+def _model_name(encoder: EncoderSettings) -> str:
+    """The model's name with a hash of its weights, because a folder's content may change."""
+    if encoder.model is None:
+        return "minilm"
+    folder = Path(encoder.model)
+    weights = sorted((*folder.glob("*.safetensors"), *folder.glob("*.bin"))) if folder.is_dir() else []
+    return f"{folder.name}-{fingerprint([file_hash(path) for path in weights])}" if weights else encoder.model
 
 
 def _windows(text: TokenizedText, room: int) -> list[np.ndarray[tuple[int], np.dtype[np.int32]]]:

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,10 @@ from longrank.core.disk import atomic_path
 from longrank.core.errors import DataError, TrainingError
 from longrank.core.progress import track
 from longrank.core.settings import Settings
-from longrank.core.types import Query, Run
+from longrank.core.types import Document, Qrels, Query, Run
 from longrank.retrieval.analysis import Analyzer
 from longrank.retrieval.bm25 import BM25
+from longrank.retrieval.expansion import word_segments
 from longrank.retrieval.ids import mapped
 
 Numbers = NDArray[np.float64]
@@ -197,6 +198,21 @@ class Model1:
             return ABSENT_PROBABILITY
         count = postings.counts[postings.starts[number] : postings.starts[number + 1]].sum(dtype=np.int64)
         return float(count) / float(postings.lengths.sum(dtype=np.int64))
+
+
+def training_pairs(
+    queries: Iterable[Query], qrels: Qrels, documents: Mapping[str, Document], analyzer: Analyzer, *, words: int = 200
+) -> Iterator[tuple[str, str]]:
+    """Each query with each of its relevant documents, of which the ``words`` in a row that share most terms with it.
+
+    Of equal pieces the first is taken; a judged document that is not there is passed over.
+    """
+    for query in queries:
+        wanted = set(analyzer.terms(query.text))
+        for document_id in sorted(qrels.relevant(query.id)):
+            if document_id in documents:
+                pieces = word_segments(documents[document_id].text, words) or [""]
+                yield query.text, max(pieces, key=lambda piece: len(wanted.intersection(analyzer.terms(piece))))
 
 
 @dataclass(frozen=True, eq=False)

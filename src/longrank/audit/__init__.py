@@ -1,0 +1,1 @@
+"""Does this ranker read the whole document?"""

@@ -1,0 +1,188 @@
+"""From a ranker to the cheapest wrapper that makes it read to the end: probe, audit, ceiling, and try in turn."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longrank.audit.design import AuditDesign
+from longrank.audit.run import Audit, audit
+from longrank.audit.verdict import Outcome
+from longrank.audit.window import LONGEST, Window, probe_window
+from longrank.audit.wrappers import WRAPPERS, background_scores
+from longrank.chunking.tokenizers import WordTokenizer
+from longrank.core.contracts import Ranker, Tokenizer
+from longrank.core.disk import write_atomic
+from longrank.core.errors import SettingsError
+from longrank.core.fingerprint import fingerprint
+from longrank.core.settings import Settings, load_settings
+from longrank.core.types import Collection, Document, Query, Scores, Spec
+from longrank.positions.ceiling import Reach, reach
+from longrank.positions.gold import gold_estimator
+from longrank.positions.profiling import profile_positions
+
+_CHUNK_WORDS = 200  # of a ranker whose window is not known
+_LARGEST_CHUNK = 400
+_BACKGROUND_QUERIES, _BACKGROUND_CHUNKS = 10, 40
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A wrapper, what its audit found, and how many times the words of the bare ranker it reads."""
+
+    wrapper: Spec | None
+    audit: Audit
+    cost: float
+
+    @property
+    def passes(self) -> bool:
+        """Whether position was shown to cost no more than the tolerance."""
+        return self.audit.findings.outcome is Outcome.robust
+
+
+@dataclass(frozen=True)
+class Hardened:
+    """The course of a hardening; ``chosen`` is the first trial that passes, None if none does.
+
+    ``visible`` is the share of the collection's relevant pairs whose evidence begins inside the window, where the
+    collection has gold spans and the ranker a window.
+    """
+
+    ranker: str
+    window: Window
+    trials: tuple[Trial, ...]
+    visible: Reach | None
+
+    @property
+    def chosen(self) -> Trial | None:
+        """The cheapest that passes."""
+        return next((trial for trial in self.trials if trial.passes), None)
+
+    @property
+    def advice(self) -> str:
+        """What to do, in a sentence."""
+        bare = self.trials[0]
+        if bare.passes:
+            return "Do nothing: the ranker reads documents to the end as it is."
+        if bare.audit.findings.outcome is Outcome.not_auditable:
+            return f"No advice can be given. {bare.audit.findings.reason}"
+        if self.chosen is not None and self.chosen.wrapper is not None:
+            return f"Wrap it in {self.chosen.wrapper.name}, which reads {self.chosen.cost:.1f} times as many words."
+        return "No wrapper passed: audit with more queries, or use a ranker trained on late evidence."
+
+
+class HardenedSettings(Settings):
+    """The file that ``longrank harden`` writes: a ranker's name and, if one is needed, its wrapper."""
+
+    ranker: str
+    wrapper: str | None = None
+    params: Mapping[str, Any] = {}
+
+
+def harden(
+    ranker: Ranker,
+    design: AuditDesign,
+    *,
+    name: str,
+    identity: str = "",
+    collection: Collection | None = None,
+    longest: int = LONGEST,
+    most_cost: float = 8.0,
+    folder: Path | None = None,
+) -> Hardened:
+    """Probe and audit the ranker, then try wrappers from cheap to dear until one passes.
+
+    ``folder`` keeps the answers of every audit, so that an interrupted hardening goes on where it was; wrappers that
+    read more than ``most_cost`` times the words are not tried.
+    """
+    window = probe_window(ranker, longest=longest)
+    visible = None if collection is None else _visible(collection, window, design.tokenizer)
+    trials: list[Trial] = []
+    for spec in [None, *_candidates(ranker, design, window)]:
+        counting = _WordCount(ranker)
+        wrapped: Ranker = counting if spec is None else build_wrapper(counting, spec)
+        cost = 1.0 if spec is None else _cost(wrapped, counting, design)
+        if cost > most_cost:
+            continue
+        label = name if spec is None else f"{name} + {spec.name}"
+        journal = None if folder is None else folder / f"{'bare' if spec is None else spec.name}.jsonl"
+        whole = fingerprint(identity, spec)
+        trials.append(Trial(spec, audit(wrapped, design, name=label, identity=whole, journal=journal), cost))
+        if trials[-1].passes or trials[0].audit.findings.outcome is Outcome.not_auditable:
+            break
+    return Hardened(name, window, tuple(trials), visible)
+
+
+def build_wrapper(ranker: Ranker, spec: Spec) -> Ranker:
+    """A ranker in the wrapper of a spec."""
+    return WRAPPERS.build(Spec(spec.name, {"ranker": ranker, **spec.params}))
+
+
+def write_config(hardened: Hardened, path: Path) -> None:
+    """Write the recommended ranker as TOML, for ``load_hardened``."""
+    lines = [f"ranker = {_toml(hardened.ranker)}"]
+    chosen = hardened.chosen
+    if chosen is not None and chosen.wrapper is not None:
+        lines += [f"wrapper = {_toml(chosen.wrapper.name)}", "", "[params]"]
+        lines += [f"{key} = {_toml(value)}" for key, value in chosen.wrapper.params.items()]
+    write_atomic(path, "\n".join(lines) + "\n")
+
+
+def load_hardened(path: Path, load: Callable[[str], Ranker]) -> Ranker:
+    """The ranker of a file written by ``write_config``; ``load`` makes a ranker from its name."""
+    settings = load_settings(HardenedSettings, path)
+    ranker = load(settings.ranker)
+    return ranker if settings.wrapper is None else build_wrapper(ranker, Spec(settings.wrapper, settings.params))
+
+
+def _candidates(ranker: Ranker, design: AuditDesign, window: Window) -> list[Spec]:
+    """Wrappers with sizes that suit the window, cheap ones first."""
+    size = min(_LARGEST_CHUNK, max(16, (window.words or 2 * _CHUNK_WORDS) * 9 // 10))
+    chunks = {"size": size, "stride": max(8, size // 2)}
+    rotations = min(16, max(2, -(-2 * design.settings.lengths[-1] // size)))
+    fillers = [filler.text for filler in design.source.filler[:_BACKGROUND_CHUNKS]]
+    background = background_scores(ranker, design.queries[:_BACKGROUND_QUERIES], fillers)
+    return [
+        Spec("chunk-max", chunks),
+        Spec("calibrated-max", {"background": tuple(round(score, 6) for score in background), **chunks}),
+        Spec("first-and-best", chunks),
+        Spec("rotate", {"rotations": rotations}),
+    ]
+
+
+@dataclass
+class _WordCount:
+    """A ranker that counts the words it is shown."""
+
+    inner: Ranker
+    words: int = 0
+
+    def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+        self.words += sum(len(document.text.split()) for document in documents)
+        return self.inner.score(query, documents)
+
+
+def _cost(wrapped: Ranker, counting: _WordCount, design: AuditDesign) -> float:
+    """Words read for one distractor of the greatest length, against the words it has."""
+    probe = design.probe(design.queries[0])
+    document = probe.by_length[-1].distractors[0]
+    before = counting.words
+    wrapped.score(probe.query, [document])
+    return (counting.words - before) / max(1, len(document.text.split()))
+
+
+def _visible(collection: Collection, window: Window, tokenizer: Tokenizer) -> Reach | None:
+    if not collection.spans or window.words is None or window.cut != "end":
+        return None
+    counted = tokenizer if tokenizer.name == "words-v1" else WordTokenizer()
+    return reach(profile_positions(collection, gold_estimator(collection.spans, counted), counted), window=window.words)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    raise SettingsError(f"a wrapper's parameter of type {type(value).__name__} cannot be written as TOML")

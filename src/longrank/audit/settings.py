@@ -1,0 +1,40 @@
+"""How large and how strict an audit is."""
+
+from itertools import pairwise
+
+from pydantic import Field, model_validator
+
+from longrank.core.settings import Settings
+
+MANY_QUERIES = 1_000  # from here on the stricter tolerance can be resolved
+
+
+class AuditSettings(Settings):
+    """Size and strictness of an audit; ``tolerance`` is the share of usable signal that position may cost."""
+
+    queries: int = Field(default=100, ge=8)
+    slots: int = Field(default=8, ge=3)
+    lengths: tuple[int, ...] = Field(default=(512, 1024, 2048), min_length=1)
+    distractors: int = Field(default=20, ge=20)
+    seed: int = 0
+    tolerance: float | None = Field(default=None, gt=0, lt=1)
+    draws: int = Field(default=9_999, ge=99)
+
+    @model_validator(mode="after")
+    def _rising(self) -> "AuditSettings":
+        if self.lengths[0] < 16 or any(a >= b for a, b in pairwise(self.lengths)):
+            raise ValueError(f"lengths must rise and start at 16 tokens or more, got {self.lengths}")
+        return self
+
+    @property
+    def epsilon(self) -> float:
+        """The tolerance asked for, else .10, or .05 from a thousand queries on."""
+        return self.tolerance or (0.05 if self.queries >= MANY_QUERIES else 0.10)
+
+    @property
+    def documents_per_query(self) -> int:
+        """Distinct documents of a query: planted, reversed, distractors and absent by length, and the passage."""
+        return len(self.lengths) * (self.slots + 2 + self.distractors + 1) + 1
+
+
+QUICK = AuditSettings(queries=40, slots=4, lengths=(512,))

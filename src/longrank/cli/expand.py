@@ -1,0 +1,28 @@
+"""``longrank expand``: the queries that documents may answer, written by a local model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def expand(
+    collection: Annotated[Path, typer.Argument(help="Folder of the collection whose documents are read.")],
+    *,
+    model: Annotated[Path, typer.Option(help="Folder of a seq2seq model of transformers, such as a doc2query T5.")],
+    out: Annotated[Path, typer.Option(help="File of predictions to write (docid, tab, text).")],
+    queries: Annotated[int, typer.Option(min=1, help="Queries a segment.")] = 5,
+    segment_words: Annotated[int, typer.Option(min=1, help="Words a segment: long documents are read whole.")] = 200,
+    new_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a query at most.")] = 64,
+    seed: Annotated[int, typer.Option(help="Another seed draws other queries.")] = 0,
+) -> None:
+    """Write the queries that each document may answer, for `longrank retrieve --predictions`."""
+    from longrank.core.progress import track
+    from longrank.corpora.catalog.folder import load_folder
+    from longrank.retrieval.expansion import GenerationSettings, QueryGenerator, write_predictions
+
+    loaded = load_folder(collection)
+    settings = GenerationSettings(queries_per_segment=queries, segment_words=segment_words, new_tokens=new_tokens)
+    documents = track(loaded.documents.values(), "writing queries", total=len(loaded.documents))
+    write_predictions(out, QueryGenerator.load(model, settings).predict(documents, seed=seed))
+    typer.echo(f"{out}: {queries} queries a segment for {len(loaded.documents)} documents")
