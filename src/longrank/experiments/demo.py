@@ -57,7 +57,7 @@ class DemoSettings(Settings):
 
 
 def quick_settings() -> DemoSettings:
-    """A taste with a two-layer encoder from scratch, which learns little in so short a time."""
+    """Everything runs, with a two-layer encoder from scratch that has no time to learn to match new names."""
     return DemoSettings(
         layers=None,
         warmup=TrainSettings(epochs=8, backbone_rate=1e-3, aggregator_rate=1e-3, **_RATES),
