@@ -1,12 +1,16 @@
 """Dense retrieval against plain loops, with embeddings that a reader can follow."""
 
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from longrank.core.contracts import Retriever
@@ -172,3 +176,27 @@ def test_the_graph_finds_nearly_all_that_exact_search_finds(tmp_path: Path) -> N
     for query_id, row in run.scores.items():
         assert len(row) == 10
         assert row == pytest.approx({d: truth.scores[query_id][d] for d in row}, abs=1e-5)
+
+
+@given(
+    documents=st.integers(1, 400), depth=st.integers(1, 40), block=st.integers(3, 500), seed=st.integers(0, 2**32 - 1)
+)
+@settings(max_examples=60, deadline=None)
+def test_exact_search_is_a_full_sort_whatever_the_blocks_and_ties(
+    documents: int, depth: int, block: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(AXES, rng.integers(0, 4))) for _ in range(documents)]  # few vectors: many ties
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense, "BLOCK_ROWS", block)
+        made = [Document(f"d{i}", text) for i, text in enumerate(texts)]
+        index = Dense.build(made, Path(name) / "dense", embed)
+        run = index.retrieve([Query("q", "fox fox hen")], depth=depth)
+        everything = index.rescore([Query("q", "fox fox hen")], Run("all", {"q": dict.fromkeys(index.ids.by_row, 0.0)}))
+    # the two products may differ in their last bit, and so may the order of documents equal but for it
+    wanted = [everything.scores["q"][d] for d in everything.ranking("q")[:depth]]
+    assert [run.scores["q"][d] for d in run.ranking("q")] == pytest.approx(wanted, abs=1e-6)
+    by_text = {d: texts[int(d[1:])] for d in run.scores["q"]}
+    for one, other in pairwise(run.ranking("q")):
+        if by_text[one] == by_text[other]:
+            assert one > other

@@ -12,6 +12,7 @@ from longrank.cli.ceiling import ceiling
 from longrank.cli.compare import compare
 from longrank.cli.demo import demo
 from longrank.cli.evaluate import evaluate
+from longrank.cli.expand import expand
 from longrank.cli.explain import explain
 from longrank.cli.fuse import fuse
 from longrank.cli.harden import harden
@@ -40,6 +41,7 @@ app.command(name="list")(list_)
 app.add_typer(make_app, name="make")
 app.command()(retrieve)
 app.command()(fuse)
+app.command()(expand)
 app.command()(train)
 app.command()(rerank)
 app.command()(explain)

@@ -1,12 +1,12 @@
 """The inference engine: tokenise once, never encode padding, batches of a bounded number of tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
 from longrank.chunking.batching import token_budget_batches
-from longrank.core.errors import BadScore
+from longrank.core.errors import BadScore, ModelError
 from longrank.core.types import Document, Query, Scores, SplitText
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Encoded, Needs, Row
@@ -16,15 +16,21 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET = 2048  # tokens a batch; larger batches fall out of a CPU's cache
 _STATES_BUDGET = 16_384  # tokens whose states are held at once for aggregators that read token states
+STATES_LIMIT = 2**19  # token states, over all layers kept, that one document may need at once
+_ROWS_BUDGET = 1_000_000  # tokens of documents whose rows are held at once where only chunk vectors are kept
 
 
 def score_documents(ranker: "NeuralRanker", query: Query, documents: Sequence[Document], *, budget: int) -> Scores:
-    """Scores in the order given; memory is bounded by the budget and one document's states."""
+    """Scores in the order given; memory is bounded by the budget and one document's text and states.
+
+    A document that needs more than ``STATES_LIMIT`` token states at once is refused.
+    """
     asked = ranker.backbone.tokenizer.tokenize(query.text)
     needs: Needs = ranker.aggregator.needs  # type: ignore[assignment]
     values: list[float] = []
     cut_documents = cut_tokens = 0
-    for group in _document_groups(ranker.split(documents), needs, layers=ranker.backbone.layers + 1):
+    split = (ranker.split([document])[0] for document in documents)  # one by one: all at once may not fit
+    for group in _document_groups(split, needs, layers=ranker.backbone.layers + 1):
         rows = ranker.layout.rows(ranker.backbone, asked, group)
         encoded = encode_in_batches(ranker.backbone, rows, needs=needs, budget=budget)
         states = ranker.layout.states(encoded, ranker.backbone.specials, asked, group)
@@ -56,17 +62,21 @@ def encode_in_batches(backbone: Backbone, rows: Sequence[Row], *, needs: Needs, 
     return Encoded(pooled, torch.cat([pieces[int(i)] for i in back], dim=1), lengths)
 
 
-def _document_groups(documents: Sequence[SplitText], needs: Needs, *, layers: int) -> Iterator[list[SplitText]]:
-    """All documents at once where only chunk vectors are kept; few at a time where token states are."""
-    if not needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY):
-        if documents:
-            yield list(documents)
-        return
-    budget = _STATES_BUDGET // layers if needs & Needs.LAYERS else _STATES_BUDGET
+def _document_groups(documents: Iterable[SplitText], needs: Needs, *, layers: int) -> Iterator[list[SplitText]]:
+    """As many documents as may be held at once: many where only chunk vectors are kept, few where token states are."""
+    keeps_states = bool(needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY))
+    kept_layers = layers if needs & Needs.LAYERS else 1
+    budget = _STATES_BUDGET // kept_layers if keeps_states else _ROWS_BUDGET
     group: list[SplitText] = []
     held = 0
     for document in documents:
         size = sum(len(span) for span in document.spans)
+        if keeps_states and size * kept_layers > STATES_LIMIT:
+            raise ModelError(
+                f"a document of {len(document.source):,} tokens needs {size * kept_layers:,} token states at once, and "
+                f"the most is {STATES_LIMIT:,}: let the splitter keep fewer tokens (max_chunks, max_tokens), or use a "
+                f"ranker that keeps one vector a chunk, such as 'maxp'"
+            )
         if group and held + size > budget:
             yield group
             group, held = [], 0
