@@ -2,6 +2,7 @@
 # Every check, cheapest first, each named and timed. Called by `make test` with the folder of the environment's programs.
 set -euo pipefail
 bin=$1
+export OMP_NUM_THREADS=1 # tests run in two processes, a thread each
 
 step() {
   local name=$1 began=$SECONDS
