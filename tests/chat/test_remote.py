@@ -47,17 +47,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         script = self.script
-        with script.guard:
-            script.under_way += 1
-            script.most_under_way = max(script.most_under_way, script.under_way)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         script.seen.append({"path": self.path, **body})
         script.headers.append({name.lower(): value for name, value in self.headers.items()})
-        try:
-            self._act(script.next_act())
-        finally:
-            with script.guard:
-                script.under_way -= 1
+        self._act(script.next_act())
 
     def _act(self, act: str) -> None:
         if act.isdigit():
@@ -67,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(0.6)
             self._send(200, self._answer())
         elif act == "linger":
-            time.sleep(0.15)
+            self._linger()
             self._send(200, self._answer())
         elif act == "malformed":
             self._send(200, '{"choices": [{"mess')
@@ -77,6 +70,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.close()
         else:
             self._send(200, self._answer())
+
+    def _linger(self) -> None:
+        """Counted as under way until just before the answer: once it is sent, the client may ask again."""
+        script = self.script
+        with script.guard:
+            script.under_way += 1
+            script.most_under_way = max(script.most_under_way, script.under_way)
+        time.sleep(0.15)
+        with script.guard:
+            script.under_way -= 1
 
     def _answer(self) -> str:
         if self.path.endswith("/messages"):
