@@ -51,6 +51,13 @@ def test_a_second_run_finds_everything_and_gives_the_same(out: Path, result: Dem
     assert said == []
 
 
+def test_two_processes_give_what_one_gives(out: Path, result: DemoResult, tmp_path: Path) -> None:
+    one = Demo(SETTINGS, out, lambda _: None)
+    two = Demo(SETTINGS, tmp_path, lambda _: None, workers=2)
+    assert two.run() == result
+    assert (one.workdir / "result.json").read_bytes() == (two.workdir / "result.json").read_bytes()
+
+
 def test_other_settings_do_not_find_these_results(out: Path, result: DemoResult) -> None:
     demo = Demo(SETTINGS.model_copy(update={"seed": 1}), out, lambda _: None)
     assert not (demo.workdir / "models").exists()

@@ -18,6 +18,7 @@ def demo(
     Forty to fifty minutes on one busy core; --quick takes about five, and its rows stay near random order.
     Interrupted, it goes on where it was.
     """
+    import os
     from time import perf_counter
 
     from rich.console import Console
@@ -30,7 +31,7 @@ def demo(
     settings = quick_settings() if quick else DemoSettings()
     settings = settings.model_copy(update={"seed": seed, "toy": settings.toy.model_copy(update={"seed": seed})})
     typer.echo("making the toy world: toy (evidence early) and toy-far (evidence late)")
-    result = Demo(settings, out, typer.echo).run()
+    result = Demo(settings, out, typer.echo, workers=min(2, os.cpu_count() or 1)).run()
     page = out / ("demo-quick.html" if quick else "demo.html")
     write_demo_page(page, result)
 
