@@ -101,6 +101,18 @@ def token_cache_speed(documents: list[Document]) -> dict[str, float]:
     return {"tokenise, ms": 1e3 * fresh, "warm cache, ms": 1e3 * cached, "faster by": fresh / cached}
 
 
+def two_thread_cost(work: Callable[[], object], rounds: int) -> float:
+    """CPU seconds at two threads over those at one; on busy cores waiting threads spin and inflate it."""
+    spent: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for threads, seconds in spent.items():
+            torch.set_num_threads(threads)
+            work()  # wakes the threads
+            seconds.append(cpu_seconds(work))
+    torch.set_num_threads(1)
+    return statistics.median(spent[2]) / statistics.median(spent[1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=20)
@@ -162,9 +174,11 @@ def main() -> None:
     ]
     weights = sum(p.numel() for n, p in backbone.model.named_parameters() if "embeddings" not in n and p.dim() == 2)
     flops = sum(2 * weights * n + 6 * 4 * n * n * backbone.dim for n in lengths)
+    few = documents[:: max(1, len(documents) // 10)]
     fraction = flops / spent["longrank"] / statistics.median(rates)
     result = {
         "documents": len(documents),
+        "cpu seconds at two threads over one": two_thread_cost(lambda: ranker.score(query, few), options.rounds),
         "tokens": sum(lengths),
         "cpu seconds": spent,
         "longrank is faster by": {name: value / spent["longrank"] for name, value in spent.items()},

@@ -44,16 +44,16 @@ _RATES = {"batch_size": 8, "schedule": "linear", "warmup_fraction": 0.1}
 
 
 class DemoSettings(Settings):
-    """The demo's size; the defaults are for two CPU cores and MiniLM's first three layers."""
+    """The demo's size; the defaults are for two CPU cores and MiniLM's first four layers."""
 
     toy: ToySettings = ToySettings(train=1_600, dev=60, test=60)
     depth: int = Field(20, ge=2)
-    layers: int | None = 3
+    layers: int | None = 4
     warmup: TrainSettings = TrainSettings(
         epochs=3, queries_at_once=8, backbone_rate=2e-4, aggregator_rate=1e-3, freeze_embeddings=True, **_RATES
     )
     train: TrainSettings = TrainSettings(
-        examples_per_epoch=480, backbone_rate=1e-4, aggregator_rate=1e-3, freeze_embeddings=True, **_RATES
+        examples_per_epoch=400, backbone_rate=1e-4, aggregator_rate=1e-3, freeze_embeddings=True, **_RATES
     )
     seed: int = 0
 

@@ -107,20 +107,21 @@ def _winners(
     ranker: NeuralRanker, asked: TokenizedText, split: Sequence[SplitText], settings: TrainSettings
 ) -> list[SplitText]:
     """Each document with its best chunk alone, found without a graph and without dropout."""
-    if all(len(document.spans) == 1 for document in split):
+    contested = [document for document in split if len(document.spans) > 1]
+    if not contested:
         return list(split)
     was_training = ranker.training
     ranker.eval()
     try:
         with torch.no_grad(), _precision(ranker, settings):
-            rows = ranker.layout.rows(ranker.backbone, asked, split)
+            rows = ranker.layout.rows(ranker.backbone, asked, contested)
             encoded = encode_in_batches(ranker.backbone, rows, needs=Needs.CHUNKS, budget=ranker.token_budget)
-            states = ranker.layout.states(encoded, ranker.backbone.specials, asked, split)
+            states = ranker.layout.states(encoded, ranker.backbone.specials, asked, contested)
             values = ranker.aggregator.head(states.chunks)  # type: ignore[operator]  # [docs, chunks]
     finally:
         ranker.train(was_training)
-    best = torch.where(states.chunk_mask, values, torch.finfo(values.dtype).min).argmax(1).tolist()
-    return [SplitText(d.source, (d.spans[place],)) for d, place in zip(split, best, strict=True)]
+    best = iter(torch.where(states.chunk_mask, values, torch.finfo(values.dtype).min).argmax(1).tolist())
+    return [SplitText(d.source, (d.spans[next(best)],)) if len(d.spans) > 1 else d for d in split]
 
 
 def _precision(ranker: NeuralRanker, settings: TrainSettings) -> AbstractContextManager[Any]:
