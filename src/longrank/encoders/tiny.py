@@ -1,4 +1,6 @@
-"""A BERT from scratch, small enough to train in seconds: for tests, the quick demo and experiments."""
+"""An encoder from scratch, small enough to train in seconds: for tests, the quick demo and experiments."""
+
+from typing import Any
 
 import torch
 
@@ -16,11 +18,13 @@ def tiny(
     positions: int = 512,
     vocabulary: int | str = 8192,
     pooling: Pooling = "cls",
+    rotary: bool = False,
     seed: int = 0,
 ) -> Backbone:
-    """An untrained BERT-type encoder over hashed words, or over the BERT vocabulary with ``vocabulary="bert"``."""
-    from transformers import BertConfig, BertModel
+    """An untrained BERT-type encoder over hashed words, or over the BERT vocabulary with ``vocabulary="bert"``.
 
+    ``rotary`` turns queries and keys by their position instead of adding a learned one, as long encoders do.
+    """
     tokenizer: WordTokenizer | SubwordTokenizer
     if isinstance(vocabulary, int):
         tokenizer = WordTokenizer(max(vocabulary, RESERVED_IDS + 1))
@@ -28,16 +32,28 @@ def tiny(
     else:
         tokenizer = bert_tokenizer()
         specials = Specials(cls=tokenizer.id_of("[CLS]"), sep=tokenizer.id_of("[SEP]"), pad=0)
-    config = BertConfig(
-        vocab_size=tokenizer.vocabulary_size,
-        hidden_size=dim,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        intermediate_size=4 * dim,
-        max_position_embeddings=positions,
-        attention_probs_dropout_prob=0.0,
-    )
+    shape = {
+        "vocab_size": tokenizer.vocabulary_size,
+        "hidden_size": dim,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * dim,
+        "max_position_embeddings": positions,
+        "attention_probs_dropout_prob": 0.0,
+    }
     with torch.random.fork_rng():
         torch.manual_seed(derive("tiny-encoder", seed))
-        model = BertModel(config, add_pooling_layer=False)
+        model = _rotary(shape) if rotary else _learned(shape)
     return Backbone(model.eval(), tokenizer, specials, pooling=pooling)
+
+
+def _learned(shape: dict[str, Any]) -> Any:
+    from transformers import BertConfig, BertModel
+
+    return BertModel(BertConfig(**shape), add_pooling_layer=False)
+
+
+def _rotary(shape: dict[str, Any]) -> Any:
+    from transformers import RoFormerConfig, RoFormerModel
+
+    return RoFormerModel(RoFormerConfig(embedding_size=shape["hidden_size"], **shape))
