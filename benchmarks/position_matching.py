@@ -1,6 +1,6 @@
 """How much faster the papers' matching is than rapidfuzz over windows of step one, in one run, decisions compared.
 
-Run: python benchmarks/position_matching.py [--pairs 40] [--json FILE]
+Run: python benchmarks/position_matching.py [--pairs 40] [--uncompiled] [--json FILE]
 """
 
 import argparse
@@ -14,6 +14,7 @@ import numpy as np
 from rapidfuzz.distance import LCSseq
 
 from longrank.core.seeds import generator
+from longrank.positions import compiled
 from longrank.positions.matching import PassageMatcher, prepare
 from longrank.positions.words import at_least
 
@@ -108,8 +109,10 @@ def growth() -> list[dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--uncompiled", action="store_true", help="as where numba is not installed")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    compiled.COMPILE_FROM = 10**12 if arguments.uncompiled else 0
     rows = [
         measure(kind, pairs=arguments.pairs if words < 5_000 else max(4, arguments.pairs // 5), words=words)
         for words in (1_500, 10_000)

@@ -12,9 +12,9 @@ from longrank.chunking.tokenizers import WordTokenizer
 from longrank.core.errors import ChatError, SettingsError
 from longrank.core.types import Document, Query
 from longrank.positions.judging import (
+    THRESHOLDS,
     ChunkJudge,
     JudgeSettings,
-    judge_profiles,
     read_grade,
     sentence_chunks,
     total_tally,
@@ -61,8 +61,7 @@ def test_grades_are_read_from_replies_and_never_guessed(reply: str, grade: int |
 def test_each_sentence_is_judged_alone_and_all_thresholds_are_reported() -> None:
     judged = ChunkJudge(ScriptedChat(by_words), WORDS, SMALL).judge(QUERY, Document("d", TEXT))
     assert [chunk.grade for chunk in judged.chunks] == [0, 3, 1, 0]
-    profiles = judge_profiles("toy", WORDS.name, [judged])
-    assert {grade: profile.records[0].relevant_slots for grade, profile in profiles.items()} == {
+    assert {grade: judged.record(at_least=grade).relevant_slots for grade in THRESHOLDS} == {
         1: (1, 2),
         2: (1,),
         3: (1,),

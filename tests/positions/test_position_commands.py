@@ -1,14 +1,19 @@
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from longrank.chat import connecting
+from longrank.chat.messages import Message
+from longrank.chat.scripted import ScriptedChat
 from longrank.cli.ceiling import ceiling
 from longrank.cli.profile import profile
 from longrank.cli.show import show
 from longrank.cli.stats import stats
-from longrank.core.errors import LongrankError, SettingsError, UnknownDocument
+from longrank.core.errors import BudgetSpent, ChatError, LongrankError, SettingsError, UnknownDocument
 from longrank.core.types import CharSpan, Collection, Document, GoldSpan, Qrels, Query, Run
 from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.trec import write_run
@@ -96,6 +101,37 @@ def test_stats_counts_the_collection(folder: Path) -> None:
     assert "2 judged queries" in result.output
 
 
+def test_stats_counts_passages_a_document_in_saved_profiles(folder: Path) -> None:
+    snippets = folder / "snippets.txt"
+    snippets.write_text("1 Q0 D1_0 3\n1 Q0 D1_1 3\n1 Q0 D1_2 3\n2 Q0 D2_0 3\n2 Q0 D2_1 0\n")
+    run("profile", snippets, "--method", "fira", "--at-least", 3, "--out", folder / "fira.jsonl")
+    result = run("stats", "--profile", folder / "fira.jsonl", "--format", "markdown")
+    cells = [cell.strip() for cell in result.output.splitlines()[2].split("|")]
+    assert cells[1:6] == ["fira.jsonl", "2", "50.0%", "50.0%", "50.0%"]
+    assert "gov2 3, fira 3" in result.output
+    with pytest.raises(SettingsError, match="nothing to count"):
+        run("stats")
+
+
+def test_passages_outside_relevant_documents_are_looked_for_by_bm25(folder: Path) -> None:
+    passages = folder / "passages.jsonl"
+    # 'other' is in no document; the near query's passage stands in the far document only, which is not judged for it
+    far = " ".join(f"x{number}" for number in range(490, 500)) + f" {EVIDENCE}"
+    texts = {"q-near": [far], "q-far": [EVIDENCE, "nobody ever wrote this into any document"]}
+    lines = [json.dumps({"query_id": query, "text": text}) + "\n" for query, some in texts.items() for text in some]
+    passages.write_text("".join(lines))
+    match = ("--method", "match", "--passages", passages)
+    run("profile", folder / "toy", *match, "--retrieve", 5, "--out", folder / "p.jsonl")
+    found = [json.loads(line) for line in (folder / "p.jsonl").read_text().splitlines()[1:]]
+    assert [(one["query_id"], one["document_id"], one["spans"]) for one in found] == [
+        ("q-far", "far", [[500, 508]]),
+        ("q-near", "far", [[490, 508]]),
+        ("q-far", "", []),
+    ]
+    with pytest.raises(SettingsError, match="--retrieve goes with --method match"):
+        run("profile", folder / "toy", "--retrieve", 5)
+
+
 def test_show_marks_the_evidence(folder: Path) -> None:
     result = run("show", folder / "toy", "q-far", "far", "--context", 20)
     assert f"**{EVIDENCE}**" in result.output
@@ -118,3 +154,97 @@ def test_fira_files_are_profiled_in_snippets(tmp_path: Path) -> None:
     path.write_text("1 Q0 D1_0 0\n1 Q0 D1_1 3\n2 Q0 D2_0 3\n2 Q0 D2_1 0\n")
     result = run("profile", path, "--method", "fira", "--at-least", 3, "--chunk-tokens", 1)
     assert "starts within the first 1 fira-snippets tokens in 50.0%" in result.output
+
+
+def reads_the_piece(messages: Sequence[Message]) -> str:
+    """A judge that gives 3 for the planted evidence, 1 for word 300, else 0."""
+    piece = messages[-1].text.partition("Piece:")[2]
+    return f"##final score: {3 if EVIDENCE in piece else 1 if 'x300 ' in piece else 0}"
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> ScriptedChat:
+    """Stands in for every model of OpenAI's dialect."""
+    scripted = ScriptedChat(reads_the_piece)
+    monkeypatch.setattr(connecting, "OpenAIChat", lambda *_, **__: scripted)
+    return scripted
+
+
+JUDGE = ("--method", "judge", "--chat", "openai:gpt-4o-mini")
+
+
+def test_profile_by_a_judge_says_its_cost_before_and_after_and_reports_every_grade(
+    folder: Path, judge: ScriptedChat
+) -> None:
+    out, grades, figure = folder / "p.jsonl", folder / "g.jsonl", folder / "f.svg"
+    files = ("--out", out, "--grades", grades, "--figure", figure)
+    result = run("profile", folder / "toy", *JUDGE, *files, "--piece-grade", 3, "--workers", 2)
+    assert result.exit_code == 0
+    assert result.stderr.index("estimate: at most about 4 calls") < result.stderr.index("account: 4 calls")
+    assert "$" in result.stderr
+    # 608 words without full stops make two pieces; far comes first, its evidence in the second
+    assert "Judged 4 pieces of 2 documents; 0 replies could not be read" in result.output
+    for reading in ("graded 1 or more", "graded 2 or more", "graded 3"):
+        assert f"Pieces {reading}: In 2 located pairs" in result.output
+    assert [json.loads(line)["grade"] for line in grades.read_text().splitlines()] == [0, 3, 3, 1]
+    assert [json.loads(line)["relevant_slots"] for line in out.read_text().splitlines()[1:]] == [[1], [0]]
+    assert figure.read_text().startswith("<svg")
+
+
+def test_judging_again_asks_nobody_and_a_dry_run_never_does(folder: Path, judge: ScriptedChat) -> None:
+    dry = run("profile", folder / "toy", *JUDGE, "--estimate")
+    assert "estimate: at most about 4 calls" in dry.stderr
+    assert judge.asked == []
+    first = run("profile", folder / "toy", *JUDGE)
+    asked = len(judge.asked)
+    again = run("profile", folder / "toy", *JUDGE)
+    assert (asked, len(judge.asked)) == (4, 4)
+    assert "estimate: at most about 0 calls" in again.stderr
+    assert "account: 0 calls" in again.stderr
+    assert again.stdout == first.stdout
+
+
+def test_a_spent_budget_stops_judging_and_what_was_paid_for_is_kept(folder: Path, judge: ScriptedChat) -> None:
+    prices = folder / "prices.json"
+    # 3 dollars a token: 300 are set aside for the longest reply, 9 spent; the third call would need 18 + 300
+    prices.write_text('{"models": {"gpt-4o-mini": {"per_million_in": 0.0, "per_million_out": 3000000.0}}}')
+    with pytest.raises(BudgetSpent, match="larger budget"):
+        run("profile", folder / "toy", *JUDGE, "--prices", prices, "--budget", 310)
+    assert len(judge.asked) == 2
+    run("profile", folder / "toy", *JUDGE)
+    assert len(judge.asked) == 4
+
+
+def test_a_judge_who_fails_now_and_then_is_counted_and_one_who_never_answers_is_an_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flaky = ScriptedChat(["##final score: 1", ChatError("time out"), "no idea", "##final score: 3"])
+    monkeypatch.setattr(connecting, "OpenAIChat", lambda *_, **__: flaky)
+    result = run("profile", folder / "toy", *JUDGE)
+    assert "1 replies could not be read and 1 did not come" in result.output
+    refused = ScriptedChat([ChatError("the key was refused")] * 40)
+    monkeypatch.setattr(connecting, "OpenAIChat", lambda *_, **__: refused)
+    long = Collection(
+        "long",
+        {"d": Document("d", "word " * 12_000)},
+        {"q": Query("q", "what?")},
+        Qrels({"q": {"d": 1}}),
+    )
+    save_collection(long, folder / "long")
+    with pytest.raises(ChatError, match=r"none of 36 questions was answered.*the key was refused"):
+        run("profile", folder / "long", *JUDGE)
+
+
+def test_options_of_the_judge_are_checked(folder: Path) -> None:
+    with pytest.raises(SettingsError, match="openai:gpt-4o-mini; none was given"):
+        run("profile", folder / "toy", "--method", "judge")
+    with pytest.raises(SettingsError, match="provider"):
+        run("profile", folder / "toy", "--method", "judge", "--chat", "nobody:model")
+    with pytest.raises(SettingsError, match="are for --method judge"):
+        run("profile", folder / "toy", "--budget", 3)
+    with pytest.raises(SettingsError, match="are for --method judge"):
+        run("profile", folder / "toy", "--estimate")
+    with pytest.raises(SettingsError, match="--journal is for other methods"):
+        run("profile", folder / "toy", *JUDGE, "--journal", folder / "j")
+    with pytest.raises(SettingsError, match="by longrank profile only"):
+        run("show", folder / "toy", "q-far", "far", "--method", "judge")

@@ -1,18 +1,14 @@
-from collections.abc import Iterable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from longrank.core.errors import SettingsError
-from longrank.core.types import CharSpan, Collection, Document, Qrels, Query, Run
+from longrank.core.types import CharSpan, Document, Query
 from longrank.positions.matching import (
     MatchingEstimator,
     MatchSettings,
-    Passage,
     PassageMatcher,
     prepare,
-    recover,
 )
 
 PASSAGE = "the small grey cat sat down on an old mat"
@@ -75,46 +71,6 @@ def test_a_document_of_a_million_characters_is_searched() -> None:
 def test_a_substring_threshold_of_one_half_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"\(.5, 1\]"):
         PassageMatcher(MatchSettings(substring=0.5))
-
-
-class FixedRetriever:
-    """Returns the same documents for every query and remembers what it was asked."""
-
-    def __init__(self, scores: dict[str, float]) -> None:
-        self.scores, self.asked = scores, list[str]()
-
-    def retrieve(self, queries: Iterable[Query], *, depth: int) -> Run:
-        wanted = list(queries)
-        self.asked += [query.text for query in wanted]
-        return Run("fixed", {query.id: self.scores for query in wanted}).top(depth)
-
-
-def test_relevant_documents_come_before_retrieved_ones_and_higher_ratios_before_lower() -> None:
-    edited = f"{FILLER} the big grey cat sat down on an ugly mat"
-    documents = {
-        "whole": Document("whole", f"{FILLER} {PASSAGE}"),
-        "early": Document("early", PASSAGE),
-        "edited": Document("edited", edited),
-        "other": Document("other", FILLER),
-    }
-    queries = {name: Query(name, name) for name in ("q1", "q2", "q3")}
-    qrels = Qrels({"q1": {"edited": 1, "whole": 1, "early": 1}, "q2": {"other": 1}, "q3": {"edited": 1}})
-    collection = Collection("toy", documents, queries, qrels)
-    retriever = FixedRetriever({"edited": 3.0, "whole": 2.0, "gone": 1.0})
-    passages = [Passage(f"p{number}", f"q{number}", PASSAGE) for number in (1, 2, 3)]
-    first, second, third = recover(passages, collection, retriever=retriever)
-    assert (first.document_id, first.stage) == ("early", "relevant")  # ratio 1 twice: the earlier position
-    assert (second.document_id, second.stage) == ("whole", "retrieved")  # the better match, not the better score
-    assert (third.document_id, third.stage, third.located.ratio) == ("edited", "relevant", 0.8)
-    assert retriever.asked == [PASSAGE]
-
-
-def test_a_passage_found_nowhere_is_reported_with_a_reason() -> None:
-    collection = Collection("toy", {"d": Document("d", FILLER)}, {"q": Query("q", "?")}, Qrels({"q": {"d": 1}}))
-    long, short = recover([Passage("p", "q", PASSAGE), Passage("s", "q", "too short")], collection)
-    assert long.document_id is None
-    assert "1 relevant documents" in long.located.reason
-    assert "2 words" in short.located.reason
 
 
 def test_an_estimator_gives_all_passages_of_a_query_in_order() -> None:

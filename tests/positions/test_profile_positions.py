@@ -7,9 +7,10 @@ import pytest
 from longrank.chunking.tokenizers import WordTokenizer
 from longrank.core.errors import ChatError, DataError, SettingsError
 from longrank.core.types import CharSpan, Collection, Document, GoldSpan, Qrels, Query, TokenSpan
+from longrank.positions.alignment import PassageAligner
 from longrank.positions.estimators import Located, PositionEstimator
 from longrank.positions.gold import gold_estimator
-from longrank.positions.matching import MatchingEstimator, PassageMatcher
+from longrank.positions.matching import MatchingEstimator, MatchSettings, PassageMatcher
 from longrank.positions.profile import PositionProfile
 from longrank.positions.profiling import load_profile, profile_positions, relevant_pairs, save_profile
 from longrank.positions.records import PairRecord
@@ -79,6 +80,12 @@ def test_passages_a_document_are_counted_and_collapsed() -> None:
     assert profile.passage_counts().three_or_more == 0.5
     collapsed = profile.passage_counts(max_tokens=130)  # 0-110 is one passage, 300-340 another
     assert (collapsed.one, collapsed.one_or_two, collapsed.three_or_more) == (0.5, 1.0, 0.0)
+    judged = PairRecord("q", "d", 9, spans_of(0, 1, 2), "gold", slots=9, relevant_slots=(0, 1, 2))
+    assert PositionProfile("judged", "words-v1", (judged,)).passage_counts(max_tokens=130).three_or_more == 1
+
+
+def spans_of(*starts: int) -> tuple[TokenSpan, ...]:
+    return tuple(TokenSpan(start, start + 1, "words-v1") for start in starts)
 
 
 def test_divergence_is_small_for_placement_by_chance_and_large_for_front_loading() -> None:
@@ -134,7 +141,8 @@ def test_bad_pairs_become_reasons_and_the_others_stay() -> None:
 
 
 def test_several_processes_give_the_same_profile() -> None:
-    collection = planted({str(number): 7 * number for number in range(40)}, length=300)
+    # more batches of 16 than are sent ahead to two processes
+    collection = planted({str(number): number for number in range(180)}, length=200)
     passages = {query_id: [EVIDENCE] for query_id in collection.queries}
     estimator = MatchingEstimator(passages, PassageMatcher())
     assert profile_positions(collection, estimator, WORDS, workers=2) == profile_positions(collection, estimator, WORDS)
@@ -174,6 +182,46 @@ def test_a_journal_of_another_job_is_refused(tmp_path: Path) -> None:
     profile_positions(collection, gold_estimator(collection.spans), WORDS, journal=journal)
     with pytest.raises(DataError, match="another collection"):
         profile_positions(collection, gold_estimator(collection.spans), WORDS, journal=journal, at_least=2)
+
+
+def test_a_journal_of_other_passages_or_another_matcher_is_refused(tmp_path: Path) -> None:
+    collection = planted(POSITIONS)
+    journal = tmp_path / "profile.journal"
+    passages = {query_id: [EVIDENCE] for query_id in collection.queries}
+    done = profile_positions(collection, MatchingEstimator(passages, PassageMatcher()), WORDS, journal=journal)
+    again = profile_positions(collection, MatchingEstimator(passages, PassageMatcher()), WORDS, journal=journal)
+    assert again == done
+    others = (
+        MatchingEstimator({**passages, "q-a": ["something else altogether was asked for"]}, PassageMatcher()),
+        MatchingEstimator(passages, PassageAligner()),
+        MatchingEstimator(passages, PassageMatcher(MatchSettings(subsequence=0.9))),
+    )
+    for other in others:
+        with pytest.raises(DataError, match="another collection"):
+            profile_positions(collection, other, WORDS, journal=journal)
+
+
+def test_spans_counted_with_another_tokenizer_are_excluded_and_counted() -> None:
+    collection = planted(POSITIONS)
+    spans = [*collection.spans[1:], GoldSpan("q-a", "a", TokenSpan(0, 8, "bert-uncased"), "hand")]
+    profile = profile_positions(collection, gold_estimator(spans, WORDS), WORDS)
+    assert len(profile.located) == 3
+    (reason,) = profile.reasons()
+    assert "counts tokens of 'bert-uncased', but 'words-v1' was given" in reason
+
+
+def test_a_document_of_a_million_characters_is_profiled() -> None:
+    collection = planted({"long": 150_000}, length=170_000)
+    assert len(collection.documents["long"].text) > 1_000_000
+    for estimator in estimators(collection):
+        assert profile_positions(collection, estimator, WORDS).first("start").tolist() == [150_000]
+
+
+def test_quantiles_are_tokens_by_which_a_share_has_started_or_ended() -> None:
+    profile = records(*((str(n), 100 * (n + 1), ((n, n + 5),)) for n in range(10)))
+    # starts 0..9, ends 5..14, lengths 100..1000: the first, fifth and ninth of ten
+    assert profile.quantiles() == {"start": (0, 4, 8), "end": (5, 9, 13), "length": (100, 500, 900)}
+    assert any("start by 0 / 4 / 8, end by 5 / 9 / 13" in note for note in profile_table(profile).notes)
 
 
 def test_a_sample_is_drawn_by_seed_without_repeats() -> None:

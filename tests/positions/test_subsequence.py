@@ -64,14 +64,29 @@ def test_decisions_equal_brute_force_on_ten_thousand_random_pairs() -> None:
             document[at : at + length] = np.where(kept, passage, document[at : at + length])
         words, wanted = [str(w) for w in document], [str(w) for w in passage]
         width, needed = at_least(1.2, length), at_least(0.7, length)
+        one, other = ("".join(map(chr, numbers.tolist())) for numbers in (passage, document))  # a character a word
         brute = max(
-            LCSseq.similarity(wanted, words[start : start + width]) for start in range(max(1, len(words) - width + 1))
+            LCSseq.similarity(one, other[start : start + width]) for start in range(max(1, len(words) - width + 1))
         )
         found = best_window(WordTarget(tuple(wanted)), FullIndex(words), width=width, needed=needed)
         assert (found is not None) == (brute >= needed)
         assert found is None or found.common == brute
         matched += found is not None
     assert 2_000 < matched < 8_000
+
+
+def test_a_window_that_just_reaches_what_is_needed_is_found() -> None:
+    """A case in which rapidfuzz, told to stop below the needed number, stops at it (3.14)."""
+    rng = generator("cutoff", 247)
+    passage = rng.integers(1, 300, size=112).tolist()
+    document = [word for word in passage if rng.random() < 0.97]
+    for place in sorted(rng.integers(0, len(document), size=20).tolist()):
+        document.insert(place, int(rng.integers(1, 300)))
+    wanted, words = [str(word) for word in passage], [str(word) for word in document]
+    needed = common_by_definition(wanted, words)
+    found = best_window(WordTarget(tuple(wanted)), FullIndex(words), width=135, needed=needed)
+    assert found is not None
+    assert found.common == needed == 111
 
 
 @given(st.text(alphabet="\0abc", min_size=1, max_size=40), st.text(alphabet="abcd", min_size=1, max_size=10), st.data())

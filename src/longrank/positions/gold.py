@@ -11,6 +11,7 @@ from pathlib import Path
 
 from longrank.core.contracts import Tokenizer
 from longrank.core.errors import BadLine, BadSpan, DataError, SpanOutsideDocument, UnknownDocument
+from longrank.core.fingerprint import fingerprint
 from longrank.core.types import CharSpan, Document, GoldSpan, Qrels, Query, TokenSpan
 from longrank.corpora.formats.files import numbered_lines
 from longrank.positions.estimators import Located, not_located
@@ -27,6 +28,11 @@ class GoldEstimator:
 
     spans: Mapping[tuple[str, str], Sequence[CharSpan | TokenSpan]]
     tokenizer: Tokenizer | None = None
+
+    @property
+    def identity(self) -> str:
+        """Changes with the spans."""
+        return fingerprint([(*pair, *marked) for pair, marked in sorted(self.spans.items())])
 
     def locate(self, query: Query, document: Document) -> Located:
         """The marked spans in characters, sorted."""

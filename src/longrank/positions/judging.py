@@ -1,10 +1,12 @@
 """Documents judged piece by piece by a chat model, with what it cost and what it could not answer."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,7 +16,6 @@ from longrank.core.errors import ChatError, SettingsError
 from longrank.core.settings import Settings
 from longrank.core.types import CharSpan, Document, Query, SplitText, TokenizedText, TokenSpan
 from longrank.positions.estimators import Located
-from longrank.positions.profile import PositionProfile
 from longrank.positions.records import PairRecord
 
 GRADES: Final = (0, 1, 2, 3)
@@ -91,6 +92,14 @@ class JudgeTally:
         return (self.tokens_in * per_million_in + self.tokens_out * per_million_out) / 1e6
 
 
+class Graded(NamedTuple):
+    """A grade or the problem that left it out, and what asking took."""
+
+    grade: int | None
+    problem: str
+    tally: JudgeTally
+
+
 @dataclass(frozen=True)
 class JudgedDocument:
     """All judged pieces of one document for one query."""
@@ -132,17 +141,18 @@ class JudgedDocument:
 class ChunkJudge:
     """Grades each piece of a document by itself, so that the judge's own position bias cannot enter.
 
-    Replies are kept by wrapping the chat model in ``CachedChat``; judging again then costs nothing.
+    Replies are kept by wrapping the chat model in ``CachedChat``; judging again then costs nothing. ``workers`` pieces
+    are asked about at once.
     """
 
     chat: ChatModel
     tokenizer: Tokenizer
     settings: JudgeSettings = field(default_factory=JudgeSettings)
     at_least: int = 1
+    workers: int = 1
 
     def __post_init__(self) -> None:
-        if self.at_least not in THRESHOLDS:
-            raise SettingsError(f"grades run from 0 to 3, so relevant is 1, 2 or 3 and more, not {self.at_least}")
+        check_threshold(self.at_least)
 
     def locate(self, query: Query, document: Document) -> Located:
         """The pieces that the judge finds relevant."""
@@ -152,13 +162,27 @@ class ChunkJudge:
         """Every piece's grade; a reply that cannot be read, or did not come, leaves its piece without one."""
         text = self.tokenizer.tokenize(document.text)
         split = self.chunks(text)
-        judged: list[JudgedChunk] = []
-        tally = JudgeTally()
-        for span in split.spans:
-            chunk, used = self._judge_chunk(query, text, span)
-            judged.append(chunk)
-            tally += used
-        return JudgedDocument(query.id, document.id, len(text), tuple(judged), split.cut_tokens, tally)
+        ask = partial(self._judge_chunk, query, text)
+        if self.workers > 1 and len(split.spans) > 1:
+            with ThreadPoolExecutor(min(self.workers, len(split.spans)), thread_name_prefix="longrank-judge") as pool:
+                answers = list(pool.map(ask, split.spans))
+        else:
+            answers = [ask(span) for span in split.spans]
+        tally = sum((used for _, used in answers), JudgeTally())
+        return JudgedDocument(
+            query.id, document.id, len(text), tuple(chunk for chunk, _ in answers), split.cut_tokens, tally
+        )
+
+    def grade(self, query: Query, piece: str) -> "Graded":
+        """The grade of one piece of text; None, with the problem, where the reply could not be read or did not come."""
+        message = Message("user", PROMPT.format(query=query.text, piece=piece))
+        try:
+            reply = self.chat.reply([message], max_tokens=self.settings.reply_tokens)
+        except (ChatError, TimeoutError, ConnectionError) as error:
+            return Graded(None, f"no reply: {error}", JudgeTally(1, failed=1))
+        grade = read_grade(reply.text)
+        problem = "" if grade is not None else f"unreadable reply: {reply.text[:80]!r}"
+        return Graded(grade, problem, _used(reply, readable=grade is not None))
 
     def chunks(self, text: TokenizedText) -> SplitText:
         """The pieces that would be judged."""
@@ -180,14 +204,15 @@ class ChunkJudge:
         piece = text.text[chars.start : chars.stop]
         if not piece.strip():
             return JudgedChunk(chars, span, 0, "empty"), JudgeTally()
-        message = Message("user", PROMPT.format(query=query.text, piece=piece))
-        try:
-            reply = self.chat.reply([message], max_tokens=self.settings.reply_tokens)
-        except (ChatError, TimeoutError, ConnectionError) as error:
-            return JudgedChunk(chars, span, None, f"no reply: {error}"), JudgeTally(1, failed=1)
-        grade = read_grade(reply.text)
-        problem = "" if grade is not None else f"unreadable reply: {reply.text[:80]!r}"
-        return JudgedChunk(chars, span, grade, problem), _used(reply, readable=grade is not None)
+        graded = self.grade(query, piece)
+        return JudgedChunk(chars, span, graded.grade, graded.problem), graded.tally
+
+
+def check_threshold(grade: int) -> int:
+    """The grade, if pieces can be relevant from it on."""
+    if grade not in THRESHOLDS:
+        raise SettingsError(f"grades run from 0 to 3, so relevant is 1, 2 or 3 and more, not {grade}")
+    return grade
 
 
 def _used(reply: Reply, *, readable: bool) -> JudgeTally:
@@ -244,14 +269,6 @@ def _sentence_ends(text: TokenizedText, *, longest: int) -> list[int]:
             result.append(end)
             start = end
     return result
-
-
-def judge_profiles(name: str, tokenizer: str, judged: Sequence[JudgedDocument]) -> dict[int, PositionProfile]:
-    """A profile for each reading of the grades: at least 1, at least 2, and 3."""
-    return {
-        grade: PositionProfile(name, tokenizer, tuple(document.record(at_least=grade) for document in judged))
-        for grade in THRESHOLDS
-    }
 
 
 def total_tally(judged: Iterable[JudgedDocument]) -> JudgeTally:

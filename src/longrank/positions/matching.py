@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
-from longrank.core.contracts import Retriever
 from longrank.core.errors import SettingsError
+from longrank.core.fingerprint import fingerprint
 from longrank.core.settings import Settings
-from longrank.core.types import Collection, Document, Query
+from longrank.core.types import Document, Query
+from longrank.positions.compiled import LONGEST_PASSAGE, CodedText, code_text, compiled_is_worth_it, search_coded
 from longrank.positions.estimators import Located, not_located
-from longrank.positions.subsequence import FullIndex, OneOffIndex, WordIndex, WordTarget, best_window
+from longrank.positions.subsequence import BestWindow, FullIndex, OneOffIndex, WordTarget, best_window
 from longrank.positions.substring import long_common_substring
-from longrank.positions.words import NormalText, at_least
+from longrank.positions.words import NormalText, at_least, word_offsets
 
 FEWEST_WORDS = 5
 NO_TEXT = "the document has no words"
@@ -26,30 +27,36 @@ class MatchSettings(Settings):
     window: float = 1.2
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A relevant passage whose place in a document is wanted."""
-
-    id: str
-    query_id: str
-    text: str
-
-
 @dataclass(frozen=True)
 class PreparedText:
-    """A text in the form the matcher compares, made once and matched often."""
+    """A text whose forms for comparison are made when first needed, and kept: for texts that are matched often."""
 
-    normal: NormalText
+    original: str
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words, lower-cased."""
+        return self.original.lower().split()
+
+    @cached_property
+    def normal(self) -> NormalText:
+        """The text with single blanks."""
+        return NormalText(self.original, " ".join(self.words), *word_offsets(self.original))
 
     @cached_property
     def target(self) -> WordTarget:
         """The text as a passage to look for."""
-        return WordTarget(tuple(self.normal.words))
+        return WordTarget(tuple(self.words))
 
     @cached_property
     def index(self) -> FullIndex:
         """The text as a document to look in."""
-        return FullIndex(self.normal.words)
+        return FullIndex(self.words)
+
+    @cached_property
+    def coded(self) -> CodedText:
+        """The text for the compiled search."""
+        return code_text(self.original)
 
 
 @dataclass(frozen=True)
@@ -72,95 +79,43 @@ class PassageMatcher:
 
     def match(self, passage: str | PreparedText, document: str | PreparedText) -> Located:
         """Where the passage stands in the document; texts that are matched often are prepared first."""
-        target = PreparedText(NormalText.of(passage)) if isinstance(passage, str) else passage
-        if isinstance(document, str):
-            normal = NormalText.of(document)
-            return self._match(target, normal, OneOffIndex(normal.words))
-        return self._match(target, document.normal, document.index)
+        target = prepare(passage) if isinstance(passage, str) else passage
+        if compiled_is_worth_it() and target.coded.words <= LONGEST_PASSAGE:
+            coded, searched = target.coded, code_text(document) if isinstance(document, str) else document.coded
+            search = partial(search_coded, coded, searched)
+            return self._match(coded.normal.text, coded.words, searched.normal, search)
+        if isinstance(document, PreparedText):
+            search = partial(best_window, target.target, document.index)
+            return self._match(target.normal.text, len(target.words), document.normal, search)
+        words = document.lower().split()
+        search = partial(best_window, target.target, OneOffIndex(words))
+        return self._match(target.normal.text, len(target.words), NormalText(document, " ".join(words)), search)
 
-    def _match(self, passage: PreparedText, document: NormalText, index: WordIndex) -> Located:
-        words = len(passage.normal.words)
+    def _match(self, text: str, words: int, document: NormalText, search: "_Search") -> Located:
+        """The procedure, for a passage of so many words; ``search`` looks for the best window in the document."""
         if words < FEWEST_WORDS:
             return not_located("none", f"the passage has {words} words, at least {FEWEST_WORDS} are needed")
-        if not document.words:
+        if not document.text:
             return not_located("none", NO_TEXT)
-        text = passage.normal.text
-        shortest = at_least(self.settings.substring, len(text))
-        common = long_common_substring(text, document.text, shortest=shortest)
+        chosen = self.settings
+        common = long_common_substring(text, document.text, shortest=at_least(chosen.substring, len(text)))
         if common is not None:
             span = document.chars(common.start, common.start + common.length)
             return Located((span,), "substring", common.length / len(text))
-        needed, width = at_least(self.settings.subsequence, words), at_least(self.settings.window, words)
-        best = best_window(passage.target, index, width=width, needed=needed)
+        needed = at_least(chosen.subsequence, words)
+        best = search(width=at_least(chosen.window, words), needed=needed)
         if best is None:
             return not_located("none", f"no window shares {needed} of the passage's {words} words in order")
-        span = document.word_chars(best.first_word, best.last_word)
-        return Located((span,), "subsequence", best.common / words)
+        return Located((document.word_chars(best.first_word, best.last_word),), "subsequence", best.common / words)
+
+
+class _Search(Protocol):
+    def __call__(self, *, width: int, needed: int) -> BestWindow | None: ...
 
 
 def prepare(text: str) -> PreparedText:
     """A text in the form the matcher compares, for texts that are matched more than once."""
-    return PreparedText(NormalText.of(text).with_offsets())
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """A passage and the document it was found in; ``stage`` says which candidates that document was among."""
-
-    passage: Passage
-    document_id: str | None
-    located: Located
-    stage: str
-
-
-def recover(
-    passages: Sequence[Passage],
-    collection: Collection,
-    *,
-    matcher: PassageMatcher | None = None,
-    retriever: Retriever | None = None,
-    depth: int = 5,
-) -> list[Recovered]:
-    """Each passage with the best place for it: first among documents relevant to its query, then among retrieved ones.
-
-    Within a stage the higher ratio wins, then the earlier position, then the smaller document id. Without a retriever
-    only the first stage is tried.
-    """
-    matcher = matcher or PassageMatcher()
-    prepared: dict[str, PreparedText] = {}
-
-    def best(passage: Passage, candidates: Sequence[str], stage: str) -> Recovered | None:
-        target = prepare(passage.text)
-        found: list[tuple[float, int, str, Located]] = []
-        for document_id in candidates:
-            if document_id not in collection.documents:
-                continue
-            if document_id not in prepared:
-                prepared[document_id] = prepare(collection.documents[document_id].text)
-            located = matcher.match(target, prepared[document_id])
-            if located:
-                found.append((-located.ratio, located.spans[0].start, document_id, located))
-        if not found:
-            return None
-        _, _, document_id, located = min(found, key=lambda entry: entry[:3])
-        return Recovered(passage, document_id, located, stage)
-
-    results: list[Recovered] = []
-    for passage in passages:
-        judged = sorted(collection.qrels.relevant(passage.query_id))
-        result = best(passage, judged, "relevant")
-        if result is None and retriever is not None and passage.text.strip():
-            run = retriever.retrieve([Query(passage.id, passage.text)], depth=depth)
-            result = best(passage, run.ranking(passage.id), "retrieved")
-        results.append(result or Recovered(passage, None, _why_not(passage, judged), "none"))
-    return results
-
-
-def _why_not(passage: Passage, judged: Sequence[str]) -> Located:
-    words = len(passage.text.split())
-    if words < FEWEST_WORDS:
-        return not_located("none", f"the passage has {words} words, at least {FEWEST_WORDS} are needed")
-    return not_located("none", f"no candidate holds the passage ({len(judged)} relevant documents tried)")
+    return PreparedText(text)
 
 
 class Matcher(Protocol):
@@ -177,6 +132,11 @@ class MatchingEstimator:
 
     passages: Mapping[str, Sequence[str]]
     matcher: Matcher
+
+    @property
+    def identity(self) -> str:
+        """Changes with the passages and with how they are looked for."""
+        return fingerprint(self.passages, type(self.matcher).__name__, repr(self.matcher))
 
     def locate(self, query: Query, document: Document) -> Located:
         """Every passage of the query that the document holds, in order of position; the weakest ratio is reported."""

@@ -108,11 +108,18 @@ class PositionProfile:
         """Shares of located documents with one, one or two, and three or more relevant passages.
 
         With ``max_tokens``, relevant sentences that follow one another are first collapsed into passages of at most
-        that length (the PARADE paper's Table 11 uses 130).
+        that length (the PARADE paper's Table 11 uses 130); judged pieces are passages already.
         """
-        if max_tokens is None:
-            return passage_counts([_count(record) for record in self.located])
-        return passage_counts([len(collapse(record.spans, max_tokens=max_tokens)) for record in self.located])
+        return passage_counts([_count(record, max_tokens) for record in self.located])
+
+    def quantiles(self, shares: Sequence[float] = (0.1, 0.5, 0.9)) -> dict[str, tuple[int, ...]]:
+        """Tokens by which these shares of first relevant passages start and end, and of documents end."""
+        values = {"start": self.first("start"), "end": self.first("end"), "length": self.lengths()}
+        return {
+            name: tuple(np.quantile(tokens, list(shares), method="inverted_cdf").astype(int).tolist())
+            for name, tokens in values.items()
+            if len(tokens)
+        }
 
     @cached_property
     def _placed(self) -> list[tuple[PairRecord, Placement]]:
@@ -213,8 +220,10 @@ def passage_counts(counts: Sequence[int]) -> PassageCounts:
     return PassageCounts(_mean([count == 1 for count in some]), two, 1 - two if some else 0.0, len(some))
 
 
-def _count(record: PairRecord) -> int:
-    return len(record.relevant_slots) if record.slots else len(merged(record.spans))
+def _count(record: PairRecord, max_tokens: int | None) -> int:
+    if record.slots:
+        return len(record.relevant_slots)
+    return len(merged(record.spans) if max_tokens is None else collapse(record.spans, max_tokens=max_tokens))
 
 
 def _coverage(record: PairRecord) -> NDArray[np.float64]:

@@ -2,9 +2,11 @@
 
 import json
 import multiprocessing
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +22,8 @@ from longrank.positions.estimators import PositionEstimator
 from longrank.positions.profile import PositionProfile
 from longrank.positions.records import PairRecord, pair_record
 
-_CHUNK = 16
+_BATCH = 16
+_BATCHES_AHEAD = 4
 
 
 class Pair(NamedTuple):
@@ -61,12 +64,14 @@ def profile_positions(
     """Where the evidence of the relevant pairs sits.
 
     A pair whose document is missing, or whose spans do not fit it, becomes a record with a reason. ``journal`` is a
-    JSONL file in which finished pairs are kept: a second call continues it. With several workers the estimator and
+    JSONL file in which finished pairs are kept: a second call continues it, if the estimator's ``identity`` (where it
+    has one) is the same. With several workers the estimator and
     the tokenizer are pickled once each.
     """
     tokenizer = CachedTokenizer(tokenizer)  # one document is often relevant to many queries
     pairs = relevant_pairs(collection, at_least=at_least, sample=sample, seed=seed)
-    label = fingerprint(collection.name, tokenizer.name, type(estimator).__name__, at_least)
+    identity = getattr(estimator, "identity", "")
+    label = fingerprint(collection.name, tokenizer.name, type(estimator).__name__, identity, at_least)
     known = {} if journal is None else _read_journal(journal, label)
     todo = [pair for pair in pairs if pair not in known]
     fresh = _located(_jobs(collection, todo), estimator, tokenizer, workers=workers)
@@ -87,7 +92,7 @@ def _jobs(collection: Collection, pairs: Sequence[Pair]) -> Iterator[_Job]:
 
 
 def _located(
-    jobs: Iterable[_Job], estimator: PositionEstimator, tokenizer: Tokenizer, *, workers: int
+    jobs: Iterator[_Job], estimator: PositionEstimator, tokenizer: Tokenizer, *, workers: int
 ) -> Iterator[PairRecord]:
     if workers <= 1:
         for job in jobs:
@@ -96,7 +101,13 @@ def _located(
     # spawned, not forked: tokenizers and numpy may hold threads
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, _start_worker, (estimator, tokenizer)) as pool:
-        yield from pool.map(_work, jobs, chunksize=_CHUNK)
+        waiting: deque[Future[list[PairRecord]]] = deque()
+        while batch := list(islice(jobs, _BATCH)):
+            waiting.append(pool.submit(_work, batch))
+            if len(waiting) > _BATCHES_AHEAD * workers:  # not all documents at once: they are sent as text
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
 
 
 def locate_pair(job: _Job, estimator: PositionEstimator, tokenizer: Tokenizer) -> PairRecord:
@@ -121,8 +132,8 @@ def _start_worker(estimator: PositionEstimator, tokenizer: Tokenizer) -> None:
     _worker[:] = [(estimator, tokenizer)]
 
 
-def _work(job: _Job) -> PairRecord:
-    return locate_pair(job, *_worker[0])
+def _work(jobs: list[_Job]) -> list[PairRecord]:
+    return [locate_pair(job, *_worker[0]) for job in jobs]
 
 
 def _read_journal(path: Path, label: str) -> dict[Pair, PairRecord]:
@@ -133,7 +144,9 @@ def _read_journal(path: Path, label: str) -> dict[Pair, PairRecord]:
         path.unlink()
         return {}
     if lines[0] != _header(label):
-        raise DataError(f"{path} was begun with another collection, tokenizer or estimator; remove it or name another")
+        raise DataError(
+            f"{path} was begun with another collection, tokenizer, estimator or passages; remove it or name another"
+        )
     records: dict[Pair, PairRecord] = {}
     for line in lines[1:-1]:  # what follows the last line end was cut off while writing
         record = PairRecord.from_json(json.loads(line))

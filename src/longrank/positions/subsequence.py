@@ -123,7 +123,7 @@ def best_window(target: WordTarget, document: WordIndex, *, width: int, needed: 
     best, best_start, best_text = needed - 1, -1, ""
     for low, high in _ranges(hits, required, width=width, last_start=last_start):
         middle = (low + high) // 2
-        guess = LCSseq.similarity(wanted, encode(words[middle : middle + width]), score_cutoff=best + 1)
+        guess = LCSseq.similarity(wanted, encode(words[middle : middle + width]))
         floor = max(best + 1, guess)
         # a window as good as the guess must hold that many more of the rare words
         near = hits[bisect_left(hits, low) : bisect_left(hits, high + width)]
@@ -135,7 +135,7 @@ def best_window(target: WordTarget, document: WordIndex, *, width: int, needed: 
                 floor = best + 1
     if best_start < 0:
         return None
-    begin, end = _matched(wanted, best_text)
+    begin, end = _matched(wanted, best_text, best)
     return BestWindow(best_start, best, best_start + begin, best_start + end)
 
 
@@ -253,7 +253,7 @@ def _search(target: str, text: str, first: int, last: int, *, width: int, floor:
     stack = [(low, min(low + _STRIDE - 1, last)) for low in range(first, last + 1, _STRIDE)][::-1]
     while stack:
         low, high = stack.pop()
-        bound = common(target, text[low : high + width], score_cutoff=floor)
+        bound = common(target, text[low : high + width])
         if bound < floor:
             continue
         if low == high:
@@ -264,7 +264,10 @@ def _search(target: str, text: str, first: int, last: int, *, width: int, floor:
     return best, best_start
 
 
-def _matched(target: str, window: str) -> tuple[int, int]:
-    """First and last place of the window that one longest common subsequence uses."""
-    blocks = [block for block in LCSseq.opcodes(target, window) if block.tag == "equal"]
-    return blocks[0].dest_start, blocks[-1].dest_end - 1
+def _matched(target: str, window: str, common: int) -> tuple[int, int]:
+    """The first end by which all common words are found, then the last beginning from which they still are."""
+    similarity = LCSseq.similarity
+    ends = range(common, len(window))
+    stop = common + bisect_left(ends, common, key=lambda end: similarity(target, window[:end]))
+    starts = range(1, stop - common + 1)
+    return bisect_left(starts, 1, key=lambda start: similarity(target, window[start:stop]) < common), stop - 1

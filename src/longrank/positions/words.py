@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
+import numpy as np
+from numpy.typing import NDArray
+
 from longrank.core.types import CharSpan
 
+Places = Sequence[int] | NDArray[np.int32]
 _NON_SPACE = re.compile(r"\S+")
 _WORD = re.compile(r"\w+")
 _SURROGATES = range(0xD800, 0xE000)
@@ -16,29 +20,19 @@ _OTHERS = repeat("\0")
 
 @dataclass(frozen=True)
 class NormalText:
-    """Lower-cased text with single blanks, whose offsets lead back to the original.
+    """Lower-cased text with single blanks, and the way back to the original.
 
-    ``offsets`` are the original words' characters; without them, each way back is counted anew.
+    ``starts`` and ``stops`` are the original words' characters; without them, each way back is counted anew.
 
-    >>> text = NormalText.of("One  Two\\tthree")
-    >>> text.text, text.chars(4, 7), text.word_chars(1, 2)
-    ('one two three', CharSpan(start=5, stop=8), CharSpan(start=5, stop=14))
+    >>> text = NormalText("One  Two\\tthree", "one two three")
+    >>> text.chars(4, 7), text.word_chars(1, 2)
+    (CharSpan(start=5, stop=8), CharSpan(start=5, stop=14))
     """
 
     original: str
     text: str
-    words: list[str]
-    offsets: list[tuple[int, int]] | None = None
-
-    @classmethod
-    def of(cls, original: str) -> "NormalText":
-        """The text, lower-cased, each run of white space one blank."""
-        words = original.lower().split()
-        return cls(original, " ".join(words), words)
-
-    def with_offsets(self) -> "NormalText":
-        """The same with the offsets of every word, for texts that are matched often."""
-        return NormalText(self.original, self.text, self.words, [m.span() for m in _NON_SPACE.finditer(self.original)])
+    starts: Places | None = None
+    stops: Places | None = None
 
     def chars(self, start: int, stop: int) -> CharSpan:
         """Characters of the original behind a range of the normal text that is not empty."""
@@ -46,11 +40,8 @@ class NormalText:
 
     def word_chars(self, first: int, last: int) -> CharSpan:
         """Characters of the original from the first to the last of the given words, both included."""
-        if self.offsets is not None:
-            return CharSpan(self.offsets[first][0], self.offsets[last][1])
-        if len(self.original) == len(self.text) and self.original.lower() == self.text:  # character by character
-            start = len(" ".join(self.words[:first])) + (first > 0)
-            return CharSpan(start, start + len(" ".join(self.words[first : last + 1])))
+        if self.starts is not None and self.stops is not None:
+            return CharSpan(int(self.starts[first]), int(self.stops[last]))
         rest = self.original.split(maxsplit=first)[first]
         start = len(self.original) - len(rest)
         tail = rest.split(maxsplit=last - first + 1)
@@ -67,6 +58,16 @@ class NormalText:
         # lower-casing can lengthen a word (a dotted capital I); its last character is then the nearest truth
         at = min(word.start + inside, word.stop - 1)
         return at, at + 1
+
+
+def word_offsets(text: str) -> tuple[list[int], list[int]]:
+    """First characters of the words between white space, and the characters after their last.
+
+    >>> word_offsets("One  Two")
+    ([0, 5], [3, 8])
+    """
+    spans = [match.span() for match in _NON_SPACE.finditer(text)]
+    return [start for start, _ in spans], [stop for _, stop in spans]
 
 
 def plain_words(text: str) -> tuple[list[str], list[tuple[int, int]]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from longrank.positions.ceiling import FATES, Ceiling, Reach
 from longrank.positions.chance import Interval
 from longrank.positions.profile import CHUNK_TOKENS, PositionProfile
-from longrank.positions.statistics import CollectionStatistics
+from longrank.positions.statistics import PASSAGE_LABELS, PASSAGE_TOKENS, CollectionStatistics
 from longrank.reports.tables import Cell, Table
 
 
@@ -32,6 +32,7 @@ def profile_notes(profile: PositionProfile, window: int = CHUNK_TOKENS) -> tuple
         f"{profile.name}: {len(profile.records)} pairs, {profile.share_not_located:.1%} not located, "
         f"{profile.share_ambiguous:.1%} of the located ambiguous; documents have "
         f"{lengths.mean() if len(lengths) else 0:.0f} {profile.tokenizer} tokens on average.",
+        *_quantile_notes(profile),
         f"Relevant passages a document: one in {counts.one:.1%}, one or two in {counts.one_or_two:.1%}, three or more "
         f"in {counts.three_or_more:.1%} of {counts.documents}.",
         f"Relevant share by tenth of the document: {deciles}. KS {divergence.ks:.3f} and KL {divergence.kl:.4f} from "
@@ -39,6 +40,31 @@ def profile_notes(profile: PositionProfile, window: int = CHUNK_TOKENS) -> tuple
     ]
     notes += [f"Not located, {count}: {reason}" for reason, count in list(profile.reasons().items())[:5]]
     return tuple(notes)
+
+
+def _quantile_notes(profile: PositionProfile) -> list[str]:
+    tokens = profile.quantiles()
+    if "start" not in tokens:
+        return []
+    words = {"start": "first relevant passages start by", "end": "end by", "length": "documents have at most"}
+    parts = [f"{words[name]} {' / '.join(map(str, values))}" for name, values in tokens.items()]
+    return [f"10 / 50 / 90% of the {', '.join(parts)} tokens."]
+
+
+def passage_count_table(profiles: Mapping[str, PositionProfile], *, max_tokens: int = PASSAGE_TOKENS) -> Table:
+    """Relevant passages a document, a row a profile (the PARADE paper's Table 11)."""
+    rows = []
+    for name, profile in profiles.items():
+        counts = profile.passage_counts(max_tokens=max_tokens)
+        shares = (counts.one, counts.one_or_two, counts.three_or_more)
+        rows.append((Cell(name), Cell(str(counts.documents)), *(Cell(f"{share:.1%}") for share in shares)))
+    labels = ", ".join(f"{name} {grade}" for name, grade in PASSAGE_LABELS.items())
+    notes = (
+        f"Documents with relevant passages, by their number; sentences within {max_tokens} tokens are one passage, "
+        "judged pieces stay apart.",
+        f"The paper counts passages from these grades: {labels}.",
+    )
+    return Table(("profile", "documents", "one", "one or two", "three or more"), tuple(rows), notes)
 
 
 def reach_table(reaches: Sequence[Reach]) -> Table:
