@@ -1,6 +1,7 @@
 """Prices, budgets, rehearsals, patience and the cache, without a network."""
 
 import json
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,14 @@ def test_dated_names_have_the_price_of_their_model() -> None:
 def test_the_models_of_the_papers_have_prices() -> None:
     # gpt-4o-mini and claude-3-haiku rank, gpt-4o is the papers' check with a stronger model
     assert {"gpt-4o-mini", "claude-3-haiku", "gpt-4o"} <= set(json.loads(SHIPPED_PRICES.read_text())["models"])
+
+
+def test_the_shipped_prices_say_of_when_they_are_and_that_they_must_be_checked(tmp_path: Path) -> None:
+    shipped = load_prices()
+    assert re.fullmatch(r"20\d\d-\d\d", shipped.date)
+    assert "you must check them" in shipped.note
+    (tmp_path / "own.json").write_text('{"models": {}, "date": "2026-01"}')
+    assert load_prices(tmp_path / "own.json").date == "2026-01"
 
 
 def test_an_own_price_file_goes_before_the_shipped_one(tmp_path: Path) -> None:

@@ -61,6 +61,22 @@ KINDS = {
         "ModernBert", pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1, eos_token_id=2, local_attention=16
     ),
     "roformer": _encoder("RoFormer", max_position_embeddings=1100),
+    "xlm-roberta": _encoder("XLMRoberta", max_position_embeddings=1102, pad_token_id=0, type_vocab_size=1),
+    "mpnet": _encoder("MPNet", max_position_embeddings=1102, pad_token_id=0),
+    "nomic-bert": _encoder("NomicBert", max_position_embeddings=1100),
+    "jina-embeddings-v3": _encoder(
+        "JinaEmbeddingsV3", max_position_embeddings=1100, pad_token_id=0, bos_token_id=1, eos_token_id=2
+    ),
+    "gte": _encoder("Gte", max_position_embeddings=1100, pad_token_id=0, bos_token_id=1, eos_token_id=2),
+    "eurobert": _encoder(
+        "EuroBert",
+        max_position_embeddings=1100,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        num_key_value_heads=2,
+        mask_token_id=3,
+    ),
     "llama": Kind(
         "LlamaModel",
         "LlamaConfig",
@@ -255,6 +271,15 @@ def test_cls_pooling_is_refused_where_there_is_no_such_token(name: str, folder_o
 def test_more_tokens_than_positions_are_refused(folder_of: Callable[[str], Path]) -> None:
     with pytest.raises(ModelError, match="do not fit a backbone of 1100 positions"):
         longp(pretrained(str(folder_of("roformer"))), tokens=1100)
+
+
+@pytest.mark.parametrize("name", ["bert", "longformer", "mpnet", "xlm-roberta"])
+def test_a_row_as_long_as_the_positions_fits(name: str, folder_of: Callable[[str], Path]) -> None:
+    backbone = pretrained(str(folder_of(name)))
+    assert backbone.max_tokens == 1100
+    ids = np.resize(np.arange(4, 200, dtype=np.int32), backbone.max_tokens)
+    with torch.inference_mode():
+        assert backbone.encode([Row(ids, np.zeros_like(ids))], needs=Needs.CHUNKS).pooled.isfinite().all()
 
 
 def test_a_decoder_cannot_read_chunk_vectors(folder_of: Callable[[str], Path]) -> None:

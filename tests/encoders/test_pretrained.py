@@ -1,4 +1,5 @@
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,76 @@ def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path: Path) -> None:
     bert_tokenizer().save(tmp_path / "tokenizer.json")
     with pytest.raises(ModelError, match="do not match"):
         pretrained(str(tmp_path))
+
+
+def test_a_tokenizer_of_a_much_smaller_vocabulary_is_refused(tmp_path: Path) -> None:
+    from longrank.chunking.tokenizers import bert_tokenizer
+
+    tiny(dim=16, layers=1, vocabulary=70_000).save(tmp_path)  # and BERT's has 30,522
+    (tmp_path / "encoder.json").unlink()
+    bert_tokenizer().save(tmp_path / "tokenizer.json")
+    with pytest.raises(ModelError, match=r"30522 ids, the model 70000.*tokenizer\.json of this model"):
+        pretrained(str(tmp_path))
+
+
+def test_a_tokenizer_that_pads_elsewhere_is_refused(tmp_path: Path) -> None:
+    from longrank.chunking.tokenizers import bert_tokenizer
+
+    tiny(dim=16, layers=1, vocabulary=30_522).save(tmp_path)
+    (tmp_path / "encoder.json").unlink()
+    bert_tokenizer().save(tmp_path / "tokenizer.json")
+    assert pretrained(str(tmp_path)).specials.pad == 0
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "pad_token_id": 1}))  # as RoBERTa has it
+    with pytest.raises(ModelError, match="pads with id 0, the model with 1: they do not match"):
+        pretrained(str(tmp_path))
+
+
+def test_weights_in_a_pickle_are_refused_unread(tmp_path: Path) -> None:
+    tiny(dim=16, layers=1).save(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    mark = tmp_path / "ran"
+
+    class Danger:
+        def __reduce__(self) -> tuple[object, tuple[object]]:
+            return Path.touch, (mark,)
+
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(Danger()))
+    with pytest.raises(ModelError, match=r"as a pickle \(pytorch_model\.bin\).*safetensors"):
+        pretrained(str(tmp_path))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("content", [None, "{}", "no json"])
+def test_a_folder_without_a_model_says_what_would_be_one(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    with pytest.raises(ModelError, match=r"no model that can be read.*config\.json, model\.safetensors"):
+        pretrained(str(tmp_path))
+
+
+def test_weights_saved_in_half_precision_become_single(tmp_path: Path) -> None:
+    import torch
+
+    backbone = tiny(dim=16, layers=1)
+    backbone.model.to(torch.bfloat16)
+    backbone.save(tmp_path)
+    assert {parameter.dtype for parameter in pretrained(str(tmp_path)).parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("table", "pooling"),
+    [
+        ({"pooling_mode_cls_token": True}, "cls"),
+        ({"pooling_mode_lasttoken": True}, "last"),
+        ({"pooling_mode_mean_tokens": True}, "mean"),
+        (None, "mean"),
+    ],
+)
+def test_the_pooling_of_a_sentence_model_is_the_one_it_names(
+    tmp_path: Path, table: dict[str, bool] | None, pooling: str
+) -> None:
+    if table is not None:
+        (tmp_path / "1_Pooling").mkdir()
+        (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(table))
+    assert loading.sentence_pooling(str(tmp_path)) == pooling

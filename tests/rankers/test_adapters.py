@@ -1,8 +1,10 @@
 """Other people's rankers: functions by name, real servers on this machine, and models in folders the tests write."""
 
 import json
+import math
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -10,9 +12,20 @@ from typing import Any
 
 import pytest
 
-from longrank.core.errors import DataError, ModelError, ServiceError, SettingsError
-from longrank.core.types import Document, Query
-from longrank.rankers.adapters import ClassifierRanker, FunctionRanker, HttpRanker, identity, load_function, resolve
+from longrank.audit.design import make_design
+from longrank.audit.planted import WordMatch
+from longrank.audit.run import audit
+from longrank.audit.settings import AuditSettings
+from longrank.audit.sources import toy_source
+from longrank.audit.verdict import Outcome
+from longrank.chat.messages import Message
+from longrank.chat.scripted import ScriptedChat
+from longrank.core.contracts import Ranker
+from longrank.core.errors import DataError, MissingExtra, ModelError, ServiceError, SettingsError
+from longrank.core.types import Document, Query, Scores, Spec
+from longrank.rankers.adapters import FunctionRanker, HttpRanker, identity, innermost, load_function, resolve
+from longrank.rankers.foreign import ClassifierRanker, CrossEncoderRanker, OnnxRanker
+from longrank.rankers.ready import build_ready
 
 QUERY = Query("q", "red")
 DOCUMENTS = [Document("a", "red"), Document("b", "red red red"), Document("c", "blue")]
@@ -168,7 +181,12 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
     )
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=fast, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", unk_token="[UNK]"
+        tokenizer_object=fast,
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        unk_token="[UNK]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
@@ -179,7 +197,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_attention_heads=2,
         intermediate_size=8,
         num_labels=1,
-        max_position_embeddings=16,
+        max_position_embeddings=64,
     )
     BertForSequenceClassification(config).save_pretrained(folder)
     return folder
@@ -188,11 +206,11 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_classifier_in_a_folder_scores_alone_as_in_a_batch_and_counts_what_it_cuts(classifier: Path) -> None:
     ranker = resolve(str(classifier))
     assert isinstance(ranker, ClassifierRanker)
-    long = Document("long", "blue " * 20)
+    long = Document("long", "blue " * 68)
     together = ranker.score(QUERY, [*DOCUMENTS, long])
     alone = [ranker.score(QUERY, [document]).values[0] for document in [*DOCUMENTS, long]]
     assert together.values == pytest.approx(alone, abs=1e-5)
-    # [CLS] red [SEP] + 20 words + [SEP] = 24 tokens, 16 fit
+    # [CLS] red [SEP] + 68 words + [SEP] = 72 tokens, 64 fit
     assert (together.cut_documents, together.cut_tokens) == (1, 8)
 
 
@@ -203,3 +221,154 @@ def test_a_folder_without_a_classification_head_is_refused(classifier: Path, tmp
     AutoTokenizer.from_pretrained(classifier).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="classification head"):
         resolve(str(tmp_path))
+
+
+def test_kinds_and_folders_name_the_same_model(classifier: Path) -> None:
+    plain = resolve(str(classifier)).score(QUERY, DOCUMENTS).values
+    assert resolve(f"classifier:{classifier}").score(QUERY, DOCUMENTS).values == plain
+    # our own engine reads the same model: all of these documents fit its window
+    assert resolve(f"firstp:{classifier}").score(QUERY, DOCUMENTS).values == pytest.approx(plain, abs=1e-5)
+    assert identity(f"classifier:{classifier}") != identity(f"firstp:{classifier}")
+
+
+def test_kinds_that_read_in_windows_read_to_the_end(classifier: Path) -> None:
+    """Windows of 150 tokens do not fit 64 positions, so the embedding's shrink and the cross-encoder says so."""
+    long = Document("long", "blue " * 68 + "red")
+    found = resolve(f"embedding:{classifier}").score(QUERY, [*DOCUMENTS, long])
+    assert all(-1.00001 <= value <= 1.00001 for value in found.values)
+    assert found.cut_documents == 0
+    with pytest.raises(ModelError, match="fit"):
+        resolve(f"maxp:{classifier}")
+
+
+def test_what_goes_around_a_hardened_ranker_goes_inside_its_wrapper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("inner_ranker.py").write_text("def count(query, texts):\n    return [t.count(query) for t in texts]\n")
+    Path("hardened.toml").write_text(
+        'ranker = "inner_ranker:count"\nwrapper = "chunk-max"\nparams = { size = 2, stride = 2 }\n'
+    )
+    seen: list[str] = []
+
+    class Watching:
+        def __init__(self, inner: Ranker) -> None:
+            self.inner = inner
+
+        def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+            seen.extend(document.text for document in documents)
+            return self.inner.score(query, documents)
+
+    ranker = resolve("hardened.toml", around=Watching)
+    assert ranker.score(QUERY, [Document("a", "red red blue red")]).values == [2]
+    assert seen == ["red red", "blue red"]
+    assert innermost("hardened.toml") == innermost("inner_ranker:count")
+
+
+def test_the_identity_of_a_file_follows_the_file_and_the_models_it_names(tmp_path: Path) -> None:
+    model, file = tmp_path / "model", tmp_path / "ranker.toml"
+    model.mkdir()
+    for text in (f'ranker = "{model}"\n', f'name = "embedding"\nparams = {{ backbone = "{model}" }}\n'):
+        (model / "weights").write_text("one")
+        file.write_text(text)
+        before = identity(str(file))
+        (model / "weights").write_text("other")
+        assert identity(str(file)) != before
+    before = identity(str(file))
+    file.write_text(text + "# changed\n")
+    assert identity(str(file)) != before
+
+
+def test_a_chat_model_that_is_shown_the_beginning_is_biased_and_one_that_sees_all_is_not() -> None:
+    source = toy_source(16)
+    design = make_design(source, AuditSettings(queries=16, slots=3, lengths=(192,), distractors=6, draws=199))
+    bag = WordMatch.fitted(filler.text for filler in source.filler)
+
+    def script(messages: Sequence[Message]) -> str:
+        """Order the numbered texts of a prompt by the words they share with the query."""
+        query = messages[-1].text.splitlines()[1]
+        texts = re.findall(r"^\[\d+\] (.+)$", messages[-1].text, re.M)
+        scores = bag.score(Query("q", query), [Document("d", text) for text in texts]).values
+        return " > ".join(f"[{n + 1}]" for n in sorted(range(len(texts)), key=lambda n: -scores[n]))
+
+    outcomes = {}
+    for tokens in (40, 0):  # 0 shows whole documents
+        spec = Spec("rankgpt", {"chat": ScriptedChat(script), "document_tokens": tokens, "tokenizer": "words"})
+        found = audit(build_ready(spec), design, name="gpt", listwise=True).findings
+        outcomes[tokens] = found.outcome
+    assert outcomes == {40: Outcome.biased, 0: Outcome.robust}
+
+
+@pytest.mark.slow
+def test_a_cross_encoder_of_sentence_transformers_gives_what_transformers_gives(classifier: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="the extra 'adapters' is not installed")
+    ranker = resolve(f"cross-encoder:{classifier}")
+    assert isinstance(ranker, CrossEncoderRanker)
+    long = Document("long", "blue " * 68)
+    found = ranker.score(QUERY, [*DOCUMENTS, long])
+    logits = resolve(str(classifier)).score(QUERY, [*DOCUMENTS, long]).values
+    # with one label a CrossEncoder passes its logit through a sigmoid
+    assert found.values == pytest.approx([1 / (1 + math.exp(-logit)) for logit in logits], abs=1e-5)
+    assert (found.cut_documents, found.cut_tokens) == (1, 8)
+    assert ranker.score(QUERY, []).values == []
+
+
+def exported(classifier: Path, folder: Path) -> Path:
+    """The classifier as an ONNX file with its tokenizer and config."""
+    import shutil
+    import warnings
+
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    class Logits(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            loaded = AutoModelForSequenceClassification.from_pretrained(classifier, attn_implementation="eager")
+            self.model = loaded.eval()
+
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.model(input_ids=ids, attention_mask=mask, token_type_ids=types).logits
+            return logits
+
+    shutil.copytree(classifier, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    example = tuple(torch.ones(2, 7, dtype=torch.long) for _ in names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Logits(),
+            example,
+            str(folder / "model.onnx"),
+            dynamo=False,
+            input_names=names,
+            output_names=["logits"],
+            dynamic_axes={name: {0: "rows", 1: "tokens"} for name in names},
+            opset_version=17,
+        )
+    return folder
+
+
+@pytest.mark.slow
+def test_an_onnx_cross_encoder_gives_what_transformers_gives(classifier: Path, tmp_path: Path) -> None:
+    for package in ("onnx", "onnxruntime"):
+        pytest.importorskip(package, reason="the extra 'onnx' is not installed")
+    folder = exported(classifier, tmp_path / "onnx")
+    ranker = resolve(str(folder))
+    assert isinstance(ranker, OnnxRanker)
+    long = Document("long", "blue " * 68)
+    expected = resolve(str(classifier)).score(QUERY, [*DOCUMENTS, long])
+    found = ranker.score(QUERY, [*DOCUMENTS, long])
+    assert found.values == pytest.approx(expected.values, abs=1e-5)
+    assert (found.cut_documents, found.cut_tokens) == (1, 8)
+    assert resolve(f"onnx:{folder}").score(QUERY, DOCUMENTS).values == pytest.approx(expected.values[:3], abs=1e-5)
+    (folder / "model.onnx").rename(folder / "first.onnx")
+    (folder / "second.onnx").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"first\.onnx, second\.onnx"):
+        OnnxRanker.load(folder)
+
+
+def test_an_onnx_model_without_its_runtime_names_the_extra(classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longrank.rankers.foreign.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"longrank\[onnx\]"):
+        resolve(f"onnx:{classifier}")

@@ -43,6 +43,87 @@ def test_firstp_and_one_window_give_the_logit_of_transformers(kind: str, tmp_pat
         assert ranker.predict([(query, text)]) == pytest.approx([expected], abs=1e-5)
 
 
+PAIRS: dict[str, dict[str, Any]] = {
+    "Roberta": {"max_position_embeddings": 514, "pad_token_id": 1, "type_vocab_size": 1},
+    "XLMRoberta": {"max_position_embeddings": 514, "pad_token_id": 1, "type_vocab_size": 1},
+    "DebertaV2": {
+        "max_position_embeddings": 512,
+        "type_vocab_size": 0,
+        "relative_attention": True,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_buckets": 16,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "position_biased_input": False,
+        "pooler_hidden_size": 32,
+    },
+    "ModernBert": {
+        "pad_token_id": 1,
+        "cls_token_id": 0,
+        "sep_token_id": 2,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "classifier_pooling": "mean",
+    },
+}
+
+
+def write_words(folder: Path, kind: str) -> tuple[Any, Any]:
+    """A small classifier of another family with a vocabulary of its own, and the tokenizer that transformers uses."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    double = kind.endswith("oberta")
+    start, end = ("<s>", "</s>") if double else ("[CLS]", "[SEP]")
+    pad = "<pad>" if double else "[PAD]"
+    order = [pad, start, end] if kind == "DebertaV2" else [start, pad, end]
+    vocabulary = {word: number for number, word in enumerate([*order, "<unk>", *(f"w{i}" for i in range(60))])}
+    fast = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    fast.pre_tokenizer = pre_tokenizers.Whitespace()
+    between = f"{end} {end}" if double else end
+    fast.post_processor = processors.TemplateProcessing(
+        single=f"{start} $A {end}",
+        pair=f"{start} $A {between} $B {end}",
+        special_tokens=[(start, vocabulary[start]), (end, vocabulary[end])],
+    )
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=fast, pad_token=pad)
+    tokenizer.save_pretrained(folder)
+    config = getattr(transformers, f"{kind}Config")(vocab_size=64, num_labels=1, **SIZES, **PAIRS[kind])
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}ForSequenceClassification")(config).eval()
+    model.save_pretrained(folder)
+    return model, tokenizer
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("kind", PAIRS)
+@torch.inference_mode()
+def test_other_families_give_the_logit_of_transformers_too(kind: str, tmp_path: Path) -> None:
+    model, tokenizer = write_words(tmp_path, kind)
+    query, text = "w1 w2 w3", " ".join(f"w{i * i % 60}" for i in range(40))
+    inputs = tokenizer(query, text, return_tensors="pt")
+    inputs.pop("token_type_ids", None)
+    expected = model(**inputs).logits.item()
+    first, best = (cross_encoder(tmp_path, read=read) for read in ("firstp", "maxp"))
+    assert first.predict([(query, text)]) == pytest.approx([expected], abs=1e-5)
+    assert best.predict([(query, text)]) == pytest.approx([expected], abs=1e-5)
+    long = Document("d", text + " w7" * 600)
+    found = best.score(Query("q", query), [long, Document("e", text)])
+    assert found.cut_tokens == 0
+    assert found.values[1] == pytest.approx(expected, abs=1e-5)
+    if kind != "ModernBert":  # which reads 8,192
+        # 512 positions, less 32 of the query and 3 or 4 special tokens
+        assert first.score(Query("q", query), [long]).cut_tokens == 640 - (512 - 32 - (4 if "oberta" in kind else 3))
+
+
+def test_a_family_without_a_known_head_is_refused_with_those_that_have_one(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "funnel", "architectures": ["FunnelForSequenceClassification"]}'
+    )
+    with pytest.raises(ModelError, match="'funnel' model; cross-encoders of these types are read: bert, electra"):
+        cross_encoder(tmp_path)
+
+
 def test_maxp_reads_what_firstp_cuts(tmp_path: Path) -> None:
     write(tmp_path, "Bert")
     document = Document("d", "nothing much here " * 400)

@@ -1,5 +1,6 @@
 """Bi-encoders: how long documents are read, and what position scaling does."""
 
+import copy
 from collections.abc import Callable
 from statistics import fmean
 
@@ -8,7 +9,7 @@ import torch
 
 from longrank.chunking.splitters import Greedy, Truncate
 from longrank.chunking.tokenizers import MINILM_PACKAGE, wheel_model_folder
-from longrank.core.errors import ModelError, TruncatedInput
+from longrank.core.errors import BadScore, ModelError, TruncatedInput
 from longrank.core.types import Document, Query, Run
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Needs, Row
@@ -57,6 +58,24 @@ def test_what_is_not_read_is_counted(small: Backbone, reading: Reading, cut: tup
     assert (scores.cut_documents, scores.cut_tokens) == cut
 
 
+def test_windows_are_of_one_length_and_shared_ones_are_encoded_once(
+    small: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+    encode = small.encode
+
+    def counting(rows: list[Row], *, needs: Needs) -> object:
+        lengths.extend(len(row) for row in rows)
+        return encode(rows, needs=needs)
+
+    monkeypatch.setattr(small, "encode", counting)
+    shared = " ".join(f"word{i}" for i in range(35))
+    documents = [Document("a", shared + " green paint"), Document("b", shared + " red paint"), Document("c", shared)]
+    small_ranker(small, "chunk-max").score(QUERY, documents)
+    # 37 tokens are three windows of 20 that start at 0, 9 and 17, of which a and b share two; 35 are two, at 0 and 15
+    assert sorted(lengths) == [4] + [22] * (2 + 1 + 1 + 1)  # the query, then shared ones, and the last of each
+
+
 def test_long_reading_goes_as_far_as_the_backbone_does(small: Backbone) -> None:
     # 64 positions less [CLS] and [SEP] leave 62 of 120 tokens
     scores = embedding_ranker(small, reading="long").score(QUERY, DOCUMENTS)
@@ -66,6 +85,14 @@ def test_long_reading_goes_as_far_as_the_backbone_does(small: Backbone) -> None:
 def test_strict_refuses_to_cut(small: Backbone) -> None:
     with pytest.raises(TruncatedInput, match="90 tokens"):
         embedding_ranker(small, reading="first", tokens=30, strict=True).score(QUERY, DOCUMENTS)
+
+
+def test_damaged_weights_are_noticed(small: Backbone) -> None:
+    ranker = embedding_ranker(copy.deepcopy(small), size=20, stride=10)
+    with torch.no_grad():
+        next(ranker.backbone.parameters())[5:] = float("nan")
+    with pytest.raises(BadScore, match="weights are damaged"):
+        ranker.score(QUERY, DOCUMENTS)
 
 
 def test_no_documents_no_scores(small: Backbone) -> None:

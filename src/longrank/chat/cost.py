@@ -37,9 +37,10 @@ class Price(Settings):
 
 
 class PriceList(Settings):
-    """A price file: prices by model, and a note on where they are from."""
+    """A price file: prices by model, when they were listed, and a note on where they are from."""
 
     models: Mapping[str, Price]
+    date: str = ""
     note: str = ""
 
     def find(self, model: str) -> Price | None:
@@ -53,7 +54,7 @@ def load_prices(path: Path | None = None) -> PriceList:
     if path is None:
         return shipped
     own = _read(path)
-    return PriceList(models={**shipped.models, **own.models}, note=own.note)
+    return PriceList(models={**shipped.models, **own.models}, date=own.date, note=own.note)
 
 
 def _read(path: Path) -> PriceList:

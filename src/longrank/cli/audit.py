@@ -1,19 +1,22 @@
 """``longrank audit``: does a ranker read the whole document?"""
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longrank.cli.models import DeviceOption
 from longrank.cli.profile import TokenizerName, TokenizerOption, make_tokenizer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from longrank.audit.card import Card
     from longrank.audit.design import AuditDesign
-    from longrank.audit.run import Audit
     from longrank.audit.settings import AuditSettings
+    from longrank.audit.usage import Usage
+    from longrank.core.contracts import Ranker
     from longrank.core.types import Collection
 
 MISSED = 3  # exit code of a threshold that was asked for and missed
@@ -22,7 +25,8 @@ RankerName = Annotated[
     str,
     typer.Argument(
         metavar="RANKER",
-        help="A checkpoint or transformers folder, 'minilm', 'module:function', or an http address ending in /rerank.",
+        help="A checkpoint, transformers or ONNX folder, 'minilm', 'module:function', a TOML file, or an http address "
+        "ending in /rerank.",
     ),
 ]
 DataFolder = Annotated[
@@ -32,6 +36,12 @@ Queries = Annotated[int | None, typer.Option("--queries", min=8, help="Queries; 
 Slots = Annotated[int | None, typer.Option("--slots", min=3, help="Places of the relevant passage; 8 if not given.")]
 Lengths = Annotated[
     str | None, typer.Option("--lengths", help="Document lengths in tokens; '512,1024,2048' if not given.")
+]
+Distractors = Annotated[
+    int | None, typer.Option("--distractors", min=4, help="Documents to rank it among; 20 if not given.")
+]
+Cache = Annotated[
+    Path | None, typer.Option("--cache", help="File that keeps every score, so that no text is scored twice.")
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="40 queries, 4 slots, 512 tokens, where not set otherwise.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of texts and draws.")]
@@ -51,9 +61,11 @@ def audit(
     queries: Queries = None,
     slots: Slots = None,
     lengths: Lengths = None,
+    distractors: Distractors = None,
     quick: Quick = False,
     tolerance: Tolerance = None,
     seed: Seed = 0,
+    device: DeviceOption = "cpu",
     tokenizer: TokenizerOption = TokenizerName.words,
     listwise: Listwise = False,
     name: Annotated[str | None, typer.Option("--name", help="What the ranker is called on its card.")] = None,
@@ -63,6 +75,7 @@ def audit(
         str | None, typer.Option("--budget", help="Documents to score at most in this run, or '$5' with --price.")
     ] = None,
     price: Annotated[float | None, typer.Option("--price", help="Dollars for a thousand documents.")] = None,
+    cache: Cache = None,
     fail_if_lost: FailIfLost = None,
 ) -> None:
     """Audit whether a ranker finds evidence wherever it stands in a document.
@@ -73,17 +86,21 @@ def audit(
     longrank audit my-checkpoint --data my-collection --out audits/mine
     """
     from longrank.audit.card import make_card, write_card
+    from longrank.audit.response import asking_again
     from longrank.audit.run import audit as run_audit
+    from longrank.audit.usage import TIMINGS, Usage, write_timings
     from longrank.audit.window import probe_window
     from longrank.rankers.adapters import identity, resolve
     from longrank.reports.card import write_card_page
 
-    settings = make_settings(queries, slots, lengths, quick=quick, tolerance=tolerance, seed=seed)
+    sizes = {"queries": queries, "slots": slots, "distractors": distractors}
+    settings = make_settings(sizes, lengths, quick=quick, tolerance=tolerance, seed=seed)
     label = name or ranker_label(ranker)
     folder = out or Path("audits") / re.sub(r"[^\w.-]+", "-", label)
     design, _ = prepare(data, settings, tokenizer)
     documents = _say_cost(design, listwise=listwise, price=price)
-    scorer = resolve(ranker)
+    usage = Usage()
+    scorer = resolve(ranker, device=device, around=_counted(ranker, usage, design, cache=cache, listwise=listwise))
     allowed = budget_documents(budget, price, total=documents)
     result = run_audit(
         scorer,
@@ -93,14 +110,41 @@ def audit(
         journal=folder / "responses.jsonl",
         listwise=listwise,
         budget=allowed,
+        announce=_say,
     )
-    card = make_card(result, probe_window(scorer) if probe else None)
+    spent = write_timings(folder / TIMINGS, usage, design, queries=len(result.responses.records))
+    with asking_again():  # a memory would hide how much the ranker's own answers differ
+        card = make_card(result, probe_window(scorer) if probe else None)
     write_card(card, folder / "card.json")
     write_card_page(folder / "card.html", card)
-    _write_timings(result, folder / "timings.json")
     typer.echo(f"{label}: {card.outcome.value}. {card.sentence}")
     typer.echo(f"Card: {folder / 'card.html'} and {folder / 'card.json'}")
+    if spent["times_fewer_tokens"] is not None:
+        typer.echo(
+            f"{spent['texts']:,} texts of {spent['tokens']:,} tokens were scored, {spent['times_fewer_tokens']} times "
+            f"fewer tokens than scoring each list anew, at {spent['seconds_per_1000_tokens']} s for 1,000 tokens."
+        )
     finish(card, fail_if_lost)
+
+
+def _counted(
+    ranker: str, usage: "Usage", design: "AuditDesign", *, cache: Path | None, listwise: bool
+) -> "Callable[[Ranker], Ranker]":
+    """What counts a ranker's use and, where a file is given, keeps its scores there."""
+    from longrank.audit.memory import RememberedScores
+    from longrank.audit.usage import Metered
+    from longrank.core.errors import SettingsError
+    from longrank.rankers.adapters import innermost
+
+    if cache is None:
+        return lambda scorer: Metered(scorer, design.tokenizer, usage)
+    if listwise:
+        raise SettingsError("--cache keeps the scores of single texts, and a listwise ranker's hold only within a list")
+    return lambda scorer: RememberedScores(Metered(scorer, design.tokenizer, usage), cache, innermost(ranker))
+
+
+def _say(sentence: str) -> None:
+    typer.echo(sentence, err=True)
 
 
 def finish(card: "Card", fail_if_lost: float | None) -> None:
@@ -118,7 +162,7 @@ def finish(card: "Card", fail_if_lost: float | None) -> None:
 
 
 def make_settings(
-    queries: int | None, slots: int | None, lengths: str | None, *, quick: bool, tolerance: float | None, seed: int
+    sizes: "Mapping[str, int | None]", lengths: str | None, *, quick: bool, tolerance: float | None, seed: int
 ) -> "AuditSettings":
     """Settings from options; what is not given is that of the quick or the usual audit."""
     from longrank.audit.settings import QUICK, AuditSettings
@@ -126,10 +170,7 @@ def make_settings(
     from longrank.core.settings import parse_settings
 
     table = (QUICK if quick else AuditSettings()).model_dump() | {"tolerance": tolerance, "seed": seed}
-    if queries is not None:
-        table["queries"] = queries
-    if slots is not None:
-        table["slots"] = slots
+    table |= {name: size for name, size in sizes.items() if size is not None}
     if lengths is not None:
         try:
             table["lengths"] = tuple(int(part) for part in lengths.split(","))
@@ -206,10 +247,3 @@ def _say_cost(design: "AuditDesign", *, listwise: bool, price: float | None) -> 
         err=True,
     )
     return each * queries
-
-
-def _write_timings(result: "Audit", path: Path) -> None:
-    from longrank.core.disk import write_atomic
-
-    facts = {"seconds": round(result.responses.seconds, 3), "queries": len(result.responses.records)}
-    write_atomic(path, json.dumps(facts) + "\n")

@@ -11,12 +11,13 @@ def board(
     *,
     out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("board.html"),
 ) -> None:
-    """Compare audited rankers on one sortable page.
+    """Compare audited rankers on one sortable page; a timings.json beside a card gives its latency.
 
     longrank board audits/*/card.json --out board.html
     """
     from longrank.audit.card import read_card
+    from longrank.audit.usage import read_latency
     from longrank.reports.board import write_board
 
-    write_board(out, [read_card(path) for path in cards])
+    write_board(out, [read_card(path) for path in cards], latencies=[read_latency(path.parent) for path in cards])
     typer.echo(f"Board of {len(cards)} cards: {out}")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from longrank.cli.models import DeviceOption
+
 
 def expand(
     collection: Annotated[Path, typer.Argument(help="Folder of the collection whose documents are read.")],
@@ -15,14 +17,18 @@ def expand(
     segment_words: Annotated[int, typer.Option(min=1, help="Words a segment: long documents are read whole.")] = 200,
     new_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a query at most.")] = 64,
     seed: Annotated[int, typer.Option(help="Another seed draws other queries.")] = 0,
+    device: DeviceOption = "cpu",
 ) -> None:
-    """Write the queries that each document may answer, for `longrank retrieve --predictions`."""
-    from longrank.core.progress import track
+    """Write the queries that each document may answer, for `longrank retrieve --predictions`.
+
+    A command that was stopped goes on where it was when it is given again.
+    """
     from longrank.corpora.catalog.folder import load_folder
-    from longrank.retrieval.expansion import GenerationSettings, QueryGenerator, write_predictions
+    from longrank.retrieval.expansion import GenerationSettings, QueryGenerator, write_resumably
 
     loaded = load_folder(collection)
     settings = GenerationSettings(queries_per_segment=queries, segment_words=segment_words, new_tokens=new_tokens)
-    documents = track(loaded.documents.values(), "writing queries", total=len(loaded.documents))
-    write_predictions(out, QueryGenerator.load(model, settings).predict(documents, seed=seed))
-    typer.echo(f"{out}: {queries} queries a segment for {len(loaded.documents)} documents")
+    generator = QueryGenerator.load(model, settings, device=device)
+    written = write_resumably(out, generator, loaded.documents.values(), seed=seed)
+    before = f"; {written.found} of them were left by an earlier run" if written.found else ""
+    typer.echo(f"{out}: {queries} queries a segment for {written.documents} documents{before}")

@@ -6,12 +6,16 @@ from typing import Annotated
 
 import typer
 
+from longrank.cli.models import DeviceOption, RemoteCodeOption
+
 
 def explain(
     ranker: Annotated[str, typer.Argument(help="A checkpoint folder, or the folder of a cross-encoder.")],
     document: Annotated[Path, typer.Argument(help="Text file; - reads standard input.", allow_dash=True)],
     *,
     query: Annotated[str, typer.Option("--query", help="What is looked for.")],
+    device: DeviceOption = "cpu",
+    remote_code: RemoteCodeOption = None,
 ) -> None:
     """Show what each chunk of a document adds to its score, and the best passage with its characters."""
     from rich.console import Console
@@ -21,9 +25,12 @@ def explain(
     from longrank.rankers.loading import load
     from longrank.rankers.neural import NeuralRanker
 
-    model = load(ranker)
+    model = load(ranker, device=device, remote_code=remote_code)
     if not isinstance(model, NeuralRanker):
-        raise ModelError(f"{ranker} scores by embeddings and cannot be explained chunk by chunk")
+        raise ModelError(
+            f"{ranker} has no aggregator that could be asked for the share of a chunk: explain a checkpoint or a "
+            f"cross-encoder"
+        )
     if str(document) != "-" and not document.is_file():
         raise DataError(f"no file {document}")
     text = sys.stdin.read() if str(document) == "-" else document.read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import typer
 from longrank.cli.audit import (
     MISSED,
     DataFolder,
+    Distractors,
     FailIfLost,
     Lengths,
     Queries,
@@ -20,6 +21,7 @@ from longrank.cli.audit import (
     prepare,
     ranker_label,
 )
+from longrank.cli.models import DeviceOption
 from longrank.cli.profile import TokenizerName, TokenizerOption
 
 if TYPE_CHECKING:
@@ -34,9 +36,11 @@ def harden(
     queries: Queries = None,
     slots: Slots = None,
     lengths: Lengths = None,
+    distractors: Distractors = None,
     quick: Quick = False,
     tolerance: Tolerance = None,
     seed: Seed = 0,
+    device: DeviceOption = "cpu",
     tokenizer: TokenizerOption = TokenizerName.words,
     out: Annotated[Path, typer.Option("--out", help="Folder of cards, answers and hardened.toml.")] = Path("hardened"),
     most_cost: Annotated[
@@ -58,10 +62,11 @@ def harden(
     from longrank.reports.board import write_board
     from longrank.reports.card import window_words
 
-    settings = make_settings(queries, slots, lengths, quick=quick, tolerance=tolerance, seed=seed)
+    sizes = {"queries": queries, "slots": slots, "distractors": distractors}
+    settings = make_settings(sizes, lengths, quick=quick, tolerance=tolerance, seed=seed)
     design, collection = prepare(data, settings, tokenizer)
     result = run_harden(
-        resolve(ranker),
+        resolve(ranker, device=device),
         design,
         name=ranker,
         identity=identity(ranker),

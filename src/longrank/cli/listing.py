@@ -84,9 +84,10 @@ def _described(ranker: "NeuralRanker") -> tuple[str, str, str, str]:
 
 def _registry(kind: Kind) -> "Iterable[Entry[Any]]":
     if kind is Kind.rankers:
+        from longrank.rankers.ready import READY
         from longrank.rankers.zoo import RANKERS
 
-        return RANKERS
+        return [*RANKERS, *READY]
     if kind is Kind.backbones:
         from longrank.encoders.registry import BACKBONES
 

@@ -9,11 +9,13 @@ import typer
 from longrank.cli.audit import audit
 from longrank.cli.board import board
 from longrank.cli.ceiling import ceiling
+from longrank.cli.check import check
 from longrank.cli.compare import compare
 from longrank.cli.demo import demo
 from longrank.cli.evaluate import evaluate
 from longrank.cli.expand import expand
 from longrank.cli.explain import explain
+from longrank.cli.export import export
 from longrank.cli.fuse import fuse
 from longrank.cli.harden import harden
 from longrank.cli.listing import list_
@@ -21,8 +23,11 @@ from longrank.cli.make import make_app
 from longrank.cli.probe import probe
 from longrank.cli.profile import profile
 from longrank.cli.pseudo_label import pseudo_label
+from longrank.cli.report import report
 from longrank.cli.rerank import rerank
 from longrank.cli.retrieve import retrieve
+from longrank.cli.run import run as run_experiment
+from longrank.cli.serve import serve
 from longrank.cli.show import show
 from longrank.cli.stats import stats
 from longrank.cli.train import train
@@ -39,10 +44,12 @@ app = typer.Typer(
 app.command()(demo)
 app.command(name="list")(list_)
 app.add_typer(make_app, name="make")
+app.command()(check)
 app.command()(retrieve)
 app.command()(fuse)
 app.command()(expand)
 app.command()(train)
+app.command(name="run")(run_experiment)
 app.command()(rerank)
 app.command()(explain)
 app.command()(evaluate)
@@ -56,6 +63,9 @@ app.command()(audit)
 app.command()(probe)
 app.command()(harden)
 app.command()(board)
+app.command()(export)
+app.command()(report)
+app.command()(serve)
 
 _state = {"debug": False}
 

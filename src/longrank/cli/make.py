@@ -82,7 +82,10 @@ MaxTokens = Annotated[int, typer.Option("--max-tokens", min=1, help="Longest doc
 Lengths = Annotated[list[int] | None, typer.Option("--length", help="Length cells, taken in turn; repeat for several.")]
 Reserve = Annotated[
     list[Path] | None,
-    typer.Option("--reserve", help="Judgements of other splits: their relevant passages are no filler."),
+    typer.Option("--reserve", help="Judgements of other splits (TREC, or BEIR's .tsv): what they want is no filler."),
+]
+BeirSplit = Annotated[
+    str, typer.Option("--split", help="Split of a BEIR folder to read; the evidence of its others is no filler.")
 ]
 OneSplit = Annotated[int, typer.Option(min=0, help="Queries of this split; the rest is for training.")]
 
@@ -130,6 +133,7 @@ def far_relevant(
     relevant: Annotated[int, typer.Option("--relevant", min=1, help="Relevant passages a document.")] = 1,
     evidence: Evidence = None,
     reserve: Reserve = None,
+    split: BeirSplit = "test",
     dev: OneSplit = 0,
     test: OneSplit = 0,
     distractors: Annotated[int, typer.Option("--distractors", min=0, help="Distractor documents a query.")] = 0,
@@ -159,7 +163,8 @@ def far_relevant(
         "distractors": distractors,
     }
     settings = parse_settings(FarRelevantSettings, table, source="longrank make far-relevant")
-    maker = _maker(source, settings, tokenizer, out, kind, reserved=_relevant_in(reserve or []))
+    reserved = _relevant_in([*(reserve or []), *_other_splits(source, split)])
+    maker = _maker(source, settings, tokenizer, out, kind, split=split, reserved=reserved)
     _write(maker, out, source=source, licence=licence, workers=workers, folder_format=folder_format)
     if check:
         _check(maker, tokenizer)
@@ -173,6 +178,7 @@ def counterfactual(
     slots: Annotated[int, typer.Option("--slots", min=2, help="Places the evidence is moved through.")] = 8,
     lengths: Lengths = None,
     evidence: Evidence = None,
+    split: BeirSplit = "test",
     tokenizer: TokenizerOption = TokenizerName.bert,
     licence: Licence = "that of the source",
     workers: Workers = 1,
@@ -190,7 +196,8 @@ def counterfactual(
     placing = {"policy": "uniform", "lengths": cells, "max_tokens": max(cells)}
     table = {"seed": seed, "placing": placing, "division": {"seed": seed, "evidence": evidence}, "slots": slots}
     settings = parse_settings(FarRelevantSettings, table, source="longrank make counterfactual")
-    maker = _maker(source, settings, tokenizer, out, DistractorKind.random)
+    reserved = _relevant_in(_other_splits(source, split))
+    maker = _maker(source, settings, tokenizer, out, DistractorKind.random, split=split, reserved=reserved)
     _write(maker, out, source=source, licence=licence, workers=workers, folder_format=folder_format)
 
 
@@ -257,7 +264,8 @@ def _maker(
     out: Path,
     kind: DistractorKind,
     *,
-    reserved: frozenset[str] = frozenset(),
+    split: str,
+    reserved: frozenset[str],
 ) -> "FarRelevant":
     from longrank.synthetic import far_relevant as making
     from longrank.synthetic.passages import store_passages
@@ -268,7 +276,7 @@ def _maker(
     if source == "toy":
         world = toy_passages(ToySettings(seed=settings.seed))
         return making.far_relevant(world.collection, counted, settings, hard=world.hard)
-    collection = _load(source)
+    collection = _load(source, split)
     hard: dict[str, tuple[str, ...]] = {}
     if settings.distractors and kind is DistractorKind.bm25:
         hard = _bm25_hard(collection)
@@ -282,18 +290,24 @@ def _maker(
     return making.far_relevant(collection, counted, settings, passages=passages, reserved=reserved, hard=hard)
 
 
-def _relevant_in(paths: list[Path]) -> frozenset[str]:
-    from longrank.corpora.formats.trec import read_qrels
+def _other_splits(source: str, split: str) -> list[Path]:
+    """Judgements in a BEIR folder that belong to other splits."""
+    paths = sorted(Path(source).glob("qrels/*.tsv*"))
+    return [path for path in paths if path.name.partition(".tsv")[0] != split]
 
-    judged = [read_qrels(path) for path in paths]
+
+def _relevant_in(paths: list[Path]) -> frozenset[str]:
+    from longrank.corpora.formats import beir, trec
+
+    judged = [beir.read_qrels(path) if ".tsv" in path.suffixes else trec.read_qrels(path) for path in paths]
     return frozenset(name for qrels in judged for query_id in qrels for name in qrels.relevant(query_id))
 
 
-def _load(source: str) -> "Collection":
+def _load(source: str, split: str) -> "Collection":
     from longrank.corpora.catalog.folder import load_folder
     from longrank.corpora.catalog.irdatasets import load_irdataset
 
-    return load_folder(source) if Path(source).is_dir() else load_irdataset(source)
+    return load_folder(source, split=split) if Path(source).is_dir() else load_irdataset(source)
 
 
 def _bm25_hard(collection: "Collection") -> dict[str, tuple[str, ...]]:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from longrank.cli.audit import RankerName
+from longrank.cli.models import DeviceOption
 
 
 def probe(
@@ -12,6 +13,7 @@ def probe(
     *,
     longest: Annotated[int, typer.Option("--longest", min=64, help="Words of the longest text to try.")] = 8192,
     queries: Annotated[int, typer.Option("--queries", min=1, max=5, help="Queries that vote.")] = 3,
+    device: DeviceOption = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON in place of sentences.")] = False,
 ) -> None:
     """Find how many words of a document a ranker reads, which part it cuts, and whether it takes the best chunk.
@@ -25,5 +27,5 @@ def probe(
     from longrank.rankers.adapters import resolve
     from longrank.reports.card import window_words
 
-    card = window_card(probe_window(resolve(ranker), longest=longest, queries=queries))
+    card = window_card(probe_window(resolve(ranker, device=device), longest=longest, queries=queries))
     typer.echo(card.model_dump_json(indent=1) if as_json else window_words(card))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longrank.cli.models import DeviceOption, RemoteCodeOption
+
 if TYPE_CHECKING:
     from longrank.core.types import Collection, Document, Qrels, Query, Run
     from longrank.retrieval.ann import Approximate
@@ -86,7 +88,10 @@ def retrieve(
     predictions: Annotated[Path | None, typer.Option(help="Predicted queries (docid, tab, text) to index.")] = None,
     index: Annotated[Path | None, typer.Option(help="Folder of the index; kept in the collection by default.")] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Build the index again.")] = False,
+    device: DeviceOption = "cpu",
+    remote_code: RemoteCodeOption = None,
     split: Annotated[str, typer.Option(help="Which queries of a BEIR folder.")] = "test",
+    metadata: Annotated[bool, typer.Option("--metadata", help="Begin the run with ir_metadata comments.")] = False,
 ) -> None:
     """Find the best documents of each query and write them as a run."""
     from longrank.corpora.catalog.folder import load_folder
@@ -108,10 +113,19 @@ def retrieve(
             model=model, token_pooling=token_pooling.value, chunk_tokens=chunk_tokens, title=title
         )
         vectors = DenseSettings(pooling=chunks.value, dtype="float16" if half else "float32")
-        exact = open_dense(loaded.documents.values(), collection / ".longrank", encoder, vectors, rebuild=rebuild)
+        exact = open_dense(
+            loaded.documents.values(),
+            collection / ".longrank",
+            encoder,
+            vectors,
+            rebuild=rebuild,
+            device=device,
+            remote_code=remote_code,
+        )
         dense = _graph(exact, loaded, depth=depth) if approximate else exact
     if method is Method.DENSE and dense is not None:
-        _write(dense.retrieve(loaded.queries.values(), depth=depth), target, name)
+        origin = {"method": method.value, "chunk_tokens": chunk_tokens, "depth": depth} if metadata else None
+        _write(dense.retrieve(loaded.queries.values(), depth=depth), target, name, origin, loaded.name)
         return
     settings = _bm25_settings(k1, b, stop_words=stop_words, stemming=stemming, title=title)
     bm25 = open_index(loaded, collection, settings, place=index, predictions=predictions, rebuild=rebuild)
@@ -119,7 +133,11 @@ def retrieve(
     mixture = HybridSettings(bm25_weight=bm25_weight, candidates=candidates.value, pool_depth=max(1000, depth))
     search = Lexical(bm25, feedback if method is Method.RM3 else None, dense, mixture)
     tuner = None if tune is None else _tuner(collection, loaded, train, measure=tune, depth=depth)
-    _write(_found(search, loaded, tuner, depth=depth, model1=model1, explain=explain), target, name)
+    run = _found(search, loaded, tuner, depth=depth, model1=model1, explain=explain)
+    # tuned parameters are chosen inside: only what was asked for is written down
+    asked = {"tuned for": tune} if tune else {"k1": k1, "b": b}
+    origin = {"method": method.value, **asked, "depth": depth} if metadata else None
+    _write(run, target, name, origin, loaded.name)
 
 
 def open_index(
@@ -236,10 +254,16 @@ def _found(
     return run
 
 
-def _write(run: "Run", target: Path, name: str | None) -> None:
+def _write(run: "Run", target: Path, name: str | None, origin: Mapping[str, object] | None, collection: str) -> None:
+    from longrank.corpora.formats.provenance import run_metadata
     from longrank.corpora.formats.trec import write_run
 
-    write_run(target, run if name is None else replace(run, name=name))
+    run = run if name is None else replace(run, name=name)
+    known = None
+    if origin is not None:
+        command = ["longrank", "retrieve", collection, "--method", str(origin["method"])]
+        known = run_metadata(run, collection=collection, command=command, stages=[{"name": run.name, **origin}])
+    write_run(target, run, metadata=known)
     empty = len(run.notes.dropped_queries)
     typer.echo(
         f"{target}: {len(run) - empty} queries, {sum(map(len, run.scores.values()))} documents"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from longrank.training.examples import Sampler
     from longrank.training.pools import NegativeSettings
     from longrank.training.regimes import Stage
-    from longrank.training.trainer import Teach, TrainLog, Validate
+    from longrank.training.trainer import Augment, Teach, TrainLog, Validate
 
 
 def train(
@@ -24,6 +25,9 @@ def train(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override, e.g. train.epochs=2; repeatable.")
     ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Where the model computes: cpu, cuda, cuda:1 or mps.")
+    ] = None,
     estimate_only: Annotated[bool, typer.Option("--estimate", help="Say what it would cost, and stop.")] = False,
 ) -> None:
     """Train a ranker, for every seed and fold; a stopped command goes on where it was.
@@ -31,9 +35,12 @@ def train(
     longrank train maxp.toml --set seeds="[0, 1, 2]" --set train.epochs=2
     """
     from longrank.core.settings import load_settings
+    from longrank.encoders.device import usable_device
     from longrank.training.config import TrainConfig
 
-    settings = load_settings(TrainConfig, config, overrides or [])
+    chosen = [] if device is None else [f"device={device}"]
+    settings = load_settings(TrainConfig, config, [*(overrides or []), *chosen])
+    usable_device(settings.device)
     course = _Course(settings, _load(settings.collection), _runs(settings.candidates))
     if estimate_only:
         course.estimate(settings.seeds[0])
@@ -71,6 +78,7 @@ class _Source:
     candidates: "Mapping[str, Run]"
     query_ids: Sequence[str]
     negatives: "NegativeSettings"
+    weights: "Mapping[tuple[str, str], float] | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +88,12 @@ class _Course:
     candidates: "Mapping[str, Run]"
 
     def run(self) -> list[Outcome]:
+        from longrank.training.team import join_team
+
         self._claim_folder()
+        team = join_team()
+        if team.leads and team.size > 1:
+            typer.echo(f"{team.size} processes share the queries of every update", err=True)
         outcomes = []
         for seed in self.config.seeds:
             folder = self.config.out / f"seed{seed}"
@@ -108,13 +121,25 @@ class _Course:
         for stage in stages:
             if _leads() and not (folder / stage.name / "state").is_dir():
                 typer.echo(f"{label}, {stage.name}: {estimate(ranker, stage.sampler, stage.settings)}", err=True)
-        logs = fit_stages(
-            ranker, stages, folder=folder, validate=self._validate(part.validation), teach=self._teach(seed)
-        )
+        with self._drawn_positions(ranker):
+            logs = fit_stages(
+                ranker,
+                stages,
+                folder=folder,
+                validate=self._validate(part.validation),
+                augment=self._shuffle(seed),
+                teach=self._teach(seed),
+            )
         outcome = Outcome(seed, part.fold, logs[stages[-1].name], folder / stages[-1].name / "best")
         if _leads():
             typer.echo(f"{label}: {_shown(outcome, self.config.measure)}")
         return outcome
+
+    @property
+    def _device(self) -> str:
+        from longrank.training.team import own_device
+
+        return own_device(self.config.device)
 
     def _parts(self) -> list[_Part]:
         from longrank.corpora.splits import read_split
@@ -137,7 +162,7 @@ class _Course:
 
         asked = to_spec(self.config.ranker) if self.config.ranker is not None else None
         if self.config.init is None and asked is not None:
-            return build_ranker(asked, seed=seed).to(self.config.device)
+            return build_ranker(asked, seed=seed).to(self._device)
         start = (self.config.init or "").replace("{seed}", str(seed))
         ranker = checkpoint.load(start)
         if asked is not None and ranker.spec is not None and asked.name != ranker.spec.name:
@@ -145,7 +170,7 @@ class _Course:
                 f"{start} holds a ranker {ranker.spec.name!r}, the settings ask for {asked.name!r}: leave [ranker] "
                 "out, or start from its backbone alone ([ranker.params.backbone] name = 'pretrained')"
             )
-        return ranker.to(self.config.device)
+        return ranker.to(self._device)
 
     def _stages(self, ranker: "NeuralRanker", seed: int, query_ids: Sequence[str]) -> "list[Stage]":
         from longrank.training.regimes import Stage, leaderboard_settings
@@ -153,7 +178,8 @@ class _Course:
         config = self.config
         settings = config.train.model_copy(update={"seed": seed})
         before = [self._early_stage(stage, ranker, seed, query_ids) for stage in config.stages]
-        source = _Source(self.collection, self.candidates, query_ids, config.negatives)
+        weights = self._weights(ranker, query_ids)
+        source = _Source(self.collection, self.candidates, query_ids, config.negatives, weights)
         if not config.leaderboard:
             return [*before, Stage("main", self._sampler(ranker, source, seed), settings)]
         by_set = {name: replace(source, candidates={name: run}) for name, run in self.candidates.items()}
@@ -185,13 +211,44 @@ class _Course:
     def _sampler(self, ranker: "NeuralRanker", source: _Source, seed: int) -> "Sampler":
         from longrank.training.passages import PassageLevel
         from longrank.training.pools import PoolSampler
+        from longrank.training.weights import WeightedSampler
 
         sampler = PoolSampler(
             source.collection, source.candidates, source.query_ids, negatives=source.negatives, seed=seed
         )
         for reason, count in sampler.skipped.items() if _leads() else ():
             typer.echo(f"{count} of {len(source.query_ids)} training queries are left out: {reason}", err=True)
+        if source.weights is not None:
+            return WeightedSampler(sampler, source.weights)
         return PassageLevel(sampler, ranker.split, seed) if self.config.passage_level else sampler
+
+    def _weights(self, ranker: "NeuralRanker", query_ids: Sequence[str]) -> "Mapping[tuple[str, str], float] | None":
+        from longrank.training.weights import position_weights
+
+        if self.config.position_weights is None:
+            return None
+        return position_weights(
+            self.collection,
+            query_ids,
+            tokenizer=ranker.backbone.tokenizer,
+            settings=self.config.position_weights,
+        )
+
+    def _drawn_positions(self, ranker: "NeuralRanker") -> AbstractContextManager[None]:
+        from longrank.rankers.mitigation import random_offsets, sorted_random_positions
+
+        if self.config.positions is None:
+            return nullcontext()
+        return random_offsets(ranker) if self.config.positions == "random-offsets" else sorted_random_positions(ranker)
+
+    def _shuffle(self, seed: int) -> "Augment | None":
+        from longrank.core.seeds import derive
+        from longrank.synthetic.debias import SegmentShuffle
+
+        asked = self.config.shuffle
+        if asked is None:
+            return None
+        return SegmentShuffle(asked.model_copy(update={"seed": derive(f"shuffle-{asked.seed}", seed)}))
 
     def _validate(self, query_ids: Sequence[str]) -> "Validate | None":
         from longrank.core.types import Qrels
@@ -224,7 +281,7 @@ class _Course:
             return None
         place = Path(self.config.teacher.replace("{seed}", str(seed)))
         if place.is_dir():
-            return ranker_teaches(checkpoint.load(place).to(self.config.device))
+            return ranker_teaches(checkpoint.load(place).to(self._device))
         return run_teaches(next(iter(_runs({"teacher": place}).values())))
 
     def _pool(self, seed: int, outcomes: Sequence[Outcome], parts: Sequence[_Part], folder: Path) -> None:
@@ -237,7 +294,7 @@ class _Course:
         for outcome, part in zip(outcomes, parts, strict=True):
             path = folder / f"fold-{part.fold}" / "test.trec"
             if not path.is_file():
-                write_run(path, self._rerank(checkpoint.load(outcome.checkpoint).to(self.config.device), part.test))
+                write_run(path, self._rerank(checkpoint.load(outcome.checkpoint).to(self._device), part.test))
             runs.append(read_run(path))
         pooled = pool_runs(runs, name=f"seed{seed}")
         write_run(folder / "pooled.trec", pooled)
@@ -251,9 +308,8 @@ class _Course:
         """Refuse a folder of other settings: its half-finished states would be mixed with ours."""
         from longrank.core.disk import write_atomic
         from longrank.core.errors import TrainingError
-        from longrank.core.fingerprint import fingerprint
 
-        mark = fingerprint(self.config.model_dump(exclude={"seeds", "out", "device"}))
+        mark = self.config.mark
         path = self.config.out / "settings.mark"
         if path.is_file() and path.read_text(encoding="utf-8") != mark:
             raise TrainingError(

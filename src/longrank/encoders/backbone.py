@@ -16,6 +16,8 @@ from longrank.encoders.quiet import quiet
 from longrank.encoders.rows import Encoded, Needs, Row, Specials
 
 Pooling = Literal["cls", "mean", "last"]
+# positions are counted from behind the padding id, so that two of them are never used
+_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "longformer", "mpnet"})
 
 
 class Backbone(nn.Module):
@@ -48,8 +50,13 @@ class Backbone(nn.Module):
         """Longest row the position embeddings allow."""
         config = self.model.config
         limit = int(getattr(config, "max_position_embeddings", 0) or 10**9)
-        offset = 2 if config.model_type in {"roberta", "longformer"} else 0  # positions start after the padding id
-        return limit - offset
+        return limit - (2 if config.model_type in _AFTER_PADDING else 0)
+
+    @property
+    def packable(self) -> bool:
+        """Whether rows can be laid end to end: BERT and ELECTRA of transformers, not code that borrows their names."""
+        ours = type(self.model).__module__.startswith("transformers.models.")
+        return ours and self.model.config.model_type in PACKABLE
 
     def encode(self, rows: Sequence[Row], *, needs: Needs) -> Encoded:
         """States of the rows; a row longer than the model's positions is refused."""
@@ -60,7 +67,7 @@ class Backbone(nn.Module):
                 f"use smaller chunks, or a backbone that reads more"
             )
         everywhere = all(row.attended is None for row in rows)
-        if everywhere and self.model.config.model_type in PACKABLE and self.pooling != "last":
+        if everywhere and self.packable and self.pooling != "last":
             return encode_packed(self.model, rows, needs=needs, mean_pooling=self.pooling == "mean")
         return encode_padded(self.model, rows, needs=needs, pad=self.specials.pad, pooling=self.pooling)
 

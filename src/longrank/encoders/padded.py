@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from longrank.core.errors import ModelError
 from longrank.encoders.rows import Encoded, Needs, Row
 
 _ONE_TYPE = frozenset({"big_bird"})  # two token types in the config, one in training
@@ -38,11 +39,10 @@ def _encode(model: Any, rows: Sequence[Row], *, needs: Needs, pad: int, pooling:
     lengths = tuple(len(row) for row in rows)
     layers = bool(needs & Needs.LAYERS)
     inputs = _inputs(model, rows, width=width, pad=pad)
-    out = model(**inputs, output_hidden_states=layers, return_dict=True)
-
-    present = torch.arange(width) < torch.tensor(lengths)[:, None]
-    present = present.to(out.last_hidden_state.device)
-    last = out.last_hidden_state[:, :width]  # some models pad further, to whole blocks
+    out = model(**inputs, **_asked_for(model, layers=layers))
+    last = out[0] if isinstance(out, tuple) else out.last_hidden_state
+    last = last[:, :width]  # some models pad further, to whole blocks
+    present = (torch.arange(width) < torch.tensor(lengths)[:, None]).to(last.device)
     pooled = _pool(last, present & inputs["attention_mask"].bool(), pooling)
     if not needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY):
         return Encoded(pooled, None, lengths)
@@ -63,6 +63,20 @@ def _inputs(model: Any, rows: Sequence[Row], *, width: int, pad: int) -> dict[st
     if getattr(model.config, "type_vocab_size", 0) < 2 or model.config.model_type in _ONE_TYPE:
         del inputs["token_type_ids"]
     return {name: torch.from_numpy(value).to(device) for name, value in inputs.items() if name in known}
+
+
+def _asked_for(model: Any, *, layers: bool) -> dict[str, bool]:
+    """Arguments for what is to come back; a model with code of its own may know none of them."""
+    if type(model).__module__.startswith("transformers.models."):
+        return {"output_hidden_states": layers, "return_dict": True}
+    known = inspect.signature(model.forward).parameters
+    if layers and "output_hidden_states" not in known:
+        raise ModelError(
+            f"{type(model).__name__} gives the states of its last layer only, and this ranker reads all layers: "
+            f"use a ranker such as 'maxp' or 'parade-attn', or another backbone"
+        )
+    wanted = {"output_hidden_states": layers, "return_dict": True}
+    return {name: value for name, value in wanted.items() if name in known}
 
 
 def _pool(states: Tensor, real: Tensor, pooling: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Other people's rankers as ours: Python functions, HTTP services, sentence-transformers and transformers models."""
+"""A ranker by what a person would type: names, folders, files, Python functions and HTTP services."""
 
 import contextlib
 import importlib
@@ -6,47 +6,66 @@ import json
 import os
 import sys
 import time
+import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from longrank.core.contracts import Ranker
-from longrank.core.errors import DataError, MissingExtra, ModelError, ServiceError, SettingsError
+from longrank.core.errors import DataError, ServiceError, SettingsError
 from longrank.core.fingerprint import file_hash, fingerprint
 from longrank.core.types import Document, Query, Scores
+from longrank.rankers.foreign import ClassifierRanker, CrossEncoderRanker, OnnxRanker, is_onnx
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 Dialect = Literal["cohere", "tei"]
 ScoreFunction = Callable[[str, list[str]], Any]
+Around = Callable[[Ranker], Ranker]
 
 API_KEY = "LONGRANK_API_KEY"
 _BATCH = {"cohere": 100, "tei": 32}  # documents a request; 32 is what TEI takes unless it was told otherwise
 _RETRIED = {429, 500, 502, 503, 504}
 _LONGEST_WAIT = 60.0
-_CROSS_ENCODER = "cross-encoder:"
 
 
-def resolve(name: str) -> Ranker:
+def resolve(name: str, *, around: Around | None = None, device: str = "cpu") -> Ranker:
     """A ranker by what a person would type.
 
     ``http://host/v1/rerank`` (Cohere's and Jina's dialect) or ``http://host/rerank`` (TEI's);
-    ``package.module:function``; ``cross-encoder:folder`` for sentence-transformers; a folder of a transformers model
-    with a classification head; else what ``longrank.load`` takes: a checkpoint folder, or 'minilm'.
+    ``package.module:function``; a folder of a transformers model with a classification head, or of its ONNX export; a
+    kind and a folder or hub id, such as ``cross-encoder:folder`` for sentence-transformers (``KINDS`` has all);
+    a TOML file that ``longrank harden`` wrote; else what ``longrank.load`` takes: a checkpoint folder, 'minilm', or a
+    TOML file with the name and params of a ranker that needs no training. ``around`` is put around the ranker itself,
+    inside the wrapper of a hardened one.
     """
+    if name.endswith(".toml") and "ranker" in _table(name):
+        from longrank.audit.harden import load_hardened
+
+        return load_hardened(Path(name), lambda inner: resolve(inner, around=around, device=device))
+    from longrank.encoders.device import usable_device
+    from longrank.rankers.loading import on_device
+
+    usable_device(device)
+    found = on_device(_bare(name), device)
+    return found if around is None else around(found)
+
+
+def _bare(name: str) -> Ranker:
+    kind, _, rest = name.partition(":")
+    folder = Path(name)
     if name.startswith(("http://", "https://")):
         return HttpRanker(name, api_key=os.environ.get(API_KEY))
-    if name.startswith(_CROSS_ENCODER):
-        return CrossEncoderRanker.load(name.removeprefix(_CROSS_ENCODER))
-    folder = Path(name)
+    if kind in KINDS and rest:
+        return KINDS[kind](rest)
     if folder.is_dir() and not (folder / "ranker.json").is_file() and (folder / "config.json").is_file():
-        return ClassifierRanker.load(folder)
+        return OnnxRanker.load(folder) if is_onnx(folder) else ClassifierRanker.load(folder)
     if ":" in name and not folder.exists():
         return FunctionRanker(load_function(name))
     from longrank.rankers.loading import load
@@ -56,14 +75,27 @@ def resolve(name: str) -> Ranker:
 
 def identity(name: str) -> str:
     """What changes when the ranker of this name does: the files of a folder, the source of a function's module."""
-    folder = Path(name)
+    folder, (kind, _, rest) = Path(name), name.partition(":")
     if folder.is_dir():
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         return fingerprint([(str(f.relative_to(folder)), f.stat().st_size, f.stat().st_mtime_ns) for f in files])
-    if ":" in name and "://" not in name and not name.startswith(_CROSS_ENCODER):
-        source = getattr(_module(name.partition(":")[0]), "__file__", None)
+    if name.endswith(".toml"):
+        table = _table(name)
+        named = [table["ranker"]] if "ranker" in table else [text for text in _texts(table) if Path(text).is_dir()]
+        return fingerprint(file_hash(folder), [identity(str(part)) for part in named])
+    if kind in KINDS and rest:
+        return fingerprint(kind, identity(rest))
+    if ":" in name and "://" not in name:
+        source = getattr(_module(kind), "__file__", None)
         return file_hash(Path(source)) if source else ""
     return ""
+
+
+def innermost(name: str) -> str:
+    """Name and identity of the ranker that ``around`` is put around: a wrapper takes no part in what it scores."""
+    if name.endswith(".toml") and "ranker" in (table := _table(name)):
+        return innermost(str(table["ranker"]))
+    return fingerprint(name, identity(name))
 
 
 @dataclass(frozen=True)
@@ -173,84 +205,51 @@ class HttpRanker:
         raise ServiceError(f"{self.url} did not answer")
 
 
-@dataclass(frozen=True)
-class CrossEncoderRanker:
-    """A CrossEncoder of sentence-transformers with one output."""
+def _embedding(model: str) -> Ranker:
+    from longrank.encoders.pretrained import pretrained
+    from longrank.rankers.embedding import embedding_ranker
 
-    model: Any
-    batch: int = 16
-
-    @classmethod
-    def load(cls, name: str | Path) -> "CrossEncoderRanker":
-        """The model in a folder, or of a hub id."""
-        try:
-            from sentence_transformers import CrossEncoder
-        except ImportError:
-            raise MissingExtra("sentence-transformers", "adapters", purpose="a CrossEncoder") from None
-        return cls(CrossEncoder(str(name), device="cpu"))
-
-    def score(self, query: Query, documents: Sequence[Document]) -> Scores:
-        """What ``predict`` gives for each pair, and how many pairs it had to cut."""
-        if not documents:
-            return Scores([])
-        pairs = [(query.text, document.text) for document in documents]
-        found = self.model.predict(pairs, batch_size=self.batch, show_progress_bar=False, convert_to_numpy=True)
-        limit = int(self.model.max_length or self.model.tokenizer.model_max_length)
-        return Scores([float(value) for value in found], *_cut(self.model.tokenizer, pairs, limit))
+    return embedding_ranker(pretrained(model, pooling="mean"))
 
 
-@dataclass(frozen=True)
-class ClassifierRanker:
-    """A transformers model with a sequence-classification head: its one logit, or the second less the first."""
+def _first(model: str) -> Ranker:
+    from longrank.rankers.cross_encoder import cross_encoder
 
-    model: Any
-    tokenizer: Any
-    max_tokens: int
-    batch: int = 16
-
-    @classmethod
-    def load(cls, folder: Path | str) -> "ClassifierRanker":
-        """The model in a folder, refused if a weight had to be made up."""
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder))
-            model, info = AutoModelForSequenceClassification.from_pretrained(str(folder), output_loading_info=True)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"{folder} holds no usable transformers model: {error}") from None
-        if info["missing_keys"]:
-            missing = ", ".join(sorted(info["missing_keys"])[:3])
-            raise ModelError(f"{folder} lacks weights of its classification head ({missing}): it would score at random")
-        if model.config.num_labels not in (1, 2):
-            raise ModelError(f"{folder} has {model.config.num_labels} labels; a ranker has one, or two: no and yes")
-        positions = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
-        return cls(model.eval(), tokenizer, min(int(positions), int(tokenizer.model_max_length)))
-
-    def score(self, query: Query, documents: Sequence[Document]) -> Scores:
-        """One logit a document, and how many pairs were cut."""
-        import torch
-
-        values: list[float] = []
-        pairs = [(query.text, document.text) for document in documents]
-        for at in range(0, len(pairs), self.batch):
-            asked, texts = map(list, zip(*pairs[at : at + self.batch], strict=True))
-            rows = self.tokenizer(
-                asked, texts, padding=True, truncation="longest_first", max_length=self.max_tokens, return_tensors="pt"
-            )
-            with torch.inference_mode():
-                logits = self.model(**rows).logits.float()
-            values += (logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]).tolist()
-        return Scores(values, *_cut(self.tokenizer, pairs, self.max_tokens))
+    return cross_encoder(model, read="firstp")
 
 
-def _cut(tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int) -> tuple[int, int]:
-    """Pairs longer than the limit, and the tokens that do not fit."""
-    if not pairs:
-        return 0, 0
-    asked, texts = map(list, zip(*pairs, strict=True))
-    lengths = [len(ids) for ids in tokenizer(asked, texts, truncation=False, verbose=False)["input_ids"]]
-    over = [length - limit for length in lengths if length > limit]
-    return len(over), sum(over)
+def _best(model: str) -> Ranker:
+    from longrank.rankers.cross_encoder import cross_encoder
+
+    return cross_encoder(model, read="maxp")
+
+
+KINDS: Mapping[str, Callable[[str], Ranker]] = {
+    "classifier": ClassifierRanker.load,
+    "cross-encoder": CrossEncoderRanker.load,
+    "onnx": OnnxRanker.load,
+    "embedding": _embedding,
+    "firstp": _first,
+    "maxp": _best,
+}
+
+
+def _table(name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"no file {name}: `longrank harden` writes such a file, or write one yourself") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{name} is not valid TOML: {error}") from None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a table, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
 
 
 def _module(name: str) -> "ModuleType":

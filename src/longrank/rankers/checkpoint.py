@@ -23,6 +23,8 @@ def save(ranker: NeuralRanker, folder: Path) -> None:
     """Write a checkpoint in one step; an old one of the same name is replaced only by a whole new one."""
     from safetensors.torch import save_file
 
+    from longrank import __version__
+
     if ranker.spec is None:
         raise CheckpointError("this ranker was composed by hand: build it with build_ranker(spec) to save it")
     with atomic_path(folder) as temporary:
@@ -34,22 +36,26 @@ def save(ranker: NeuralRanker, folder: Path) -> None:
             "format": FORMAT,
             "ranker": plain(ranker.spec),
             "trained": ranker.trained,
-            "sha256": {name: file_hash(temporary / name) for name in _WEIGHTS},
+            "version": __version__,
+            "sha256": {name: file_hash(temporary / name) for name in _names(temporary)},
         }
         (temporary / "ranker.json").write_text(json.dumps(facts, indent=1, sort_keys=True), encoding="utf-8")
 
 
-def load(folder: Path | str) -> NeuralRanker:
-    """The ranker of a checkpoint, ready to score: the same scores to the bit."""
+def load(folder: Path | str, *, remote_code: str | None = None) -> NeuralRanker:
+    """The ranker of a checkpoint, ready to score: the same scores to the bit.
+
+    A backbone with Python code of its own needs ``remote_code`` as in ``pretrained``: no checkpoint allows itself.
+    """
     from safetensors.torch import load_file
 
     folder = Path(folder)
     facts = _facts(folder)
-    for name, expected in facts["sha256"].items():
-        if not (folder / name).is_file() or file_hash(folder / name) != expected:
+    for name in {**dict.fromkeys(_WEIGHTS), **facts["sha256"]}:
+        if not (folder / name).is_file() or file_hash(folder / name) != facts["sha256"].get(name):
             raise CheckpointError(f"{folder / name} is missing or was changed after it was saved: restore or retrain")
     spec = to_spec(facts["ranker"])
-    inside = Spec("pretrained", {"model": str(folder / "backbone")})
+    inside = Spec("pretrained", {"model": str(folder / "backbone"), "remote_code": remote_code})
     ranker = build_ranker(Spec(spec.name, {**spec.params, "backbone": inside}))
     ranker.aggregator.load_state_dict(load_file(folder / "aggregator.safetensors"))
     ranker.spec = spec
@@ -58,6 +64,12 @@ def load(folder: Path | str) -> NeuralRanker:
 
 
 _WEIGHTS = ("aggregator.safetensors", "backbone/model.safetensors", "backbone/config.json")
+
+
+def _names(folder: Path) -> list[str]:
+    """Every file of a checkpoint that decides a score: the weights, and what cuts text into tokens."""
+    inside = (path for path in (folder / "backbone").rglob("*") if path.is_file())
+    return sorted({*_WEIGHTS, *(path.relative_to(folder).as_posix() for path in inside)})
 
 
 def _facts(folder: Path) -> dict[str, Any]:
@@ -71,5 +83,11 @@ def _facts(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise CheckpointError(f"{path} is not valid JSON: {error}") from None
     if facts.get("format") != FORMAT:
-        raise CheckpointError(f"{folder} has checkpoint format {facts.get('format')!r}, this version reads {FORMAT}")
+        by = f" (written by longrank {facts['version']})" if facts.get("version") else ""
+        raise CheckpointError(
+            f"{folder} has checkpoint format {facts.get('format')!r}{by}, and this version reads {FORMAT}: load it "
+            f"with the longrank that wrote it, or train again"
+        )
+    if not isinstance(facts.get("sha256"), dict) or "ranker" not in facts:
+        raise CheckpointError(f"{path} lacks its spec or its hashes: it was changed after it was saved, restore it")
     return facts

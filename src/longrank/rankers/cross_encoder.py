@@ -1,25 +1,33 @@
 """Published cross-encoders as FirstP or MaxP, without training: the model's own head scores every window."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from torch import Tensor, nn
 
 from longrank.chunking.splitters import Sliding, Truncate
 from longrank.core.contracts import Splitter
 from longrank.core.errors import ModelError
-from longrank.encoders.packed import PACKABLE
-from longrank.encoders.pretrained import pretrained
-from longrank.encoders.quiet import quiet
+from longrank.core.types import SplitText, TokenizedText
+from longrank.encoders.backbone import Backbone, Pooling
+from longrank.encoders.pretrained import model_config, pretrained, safe_weights
+from longrank.encoders.rows import Encoded, Row, Specials
 from longrank.rankers.aggregators import FirstScore, MaxScore
-from longrank.rankers.layouts import Joint
+from longrank.rankers.layouts import Joint, Layout, chunk_ids, framed_row, stack_chunks
 from longrank.rankers.neural import NeuralRanker
+from longrank.rankers.states import ChunkStates
+
+_ROBERTA = frozenset({"roberta", "xlm-roberta", "camembert"})
+_READ = ("bert", "electra", *sorted(_ROBERTA), "deberta-v2", "modernbert")
 
 
 class PublishedHead(nn.Module):
-    """The two layers that BERT-type classifiers put on [CLS]: dense, activation, one number."""
+    """The layers that classifiers put on a text's vector: dense, activation, one number."""
 
-    def __init__(self, dense: nn.Linear, activation: nn.Module, out: nn.Linear) -> None:
+    def __init__(self, dense: nn.Module, activation: nn.Module, out: nn.Linear) -> None:
         super().__init__()
         self.dense, self.activation, self.out = dense, activation, out
 
@@ -29,6 +37,25 @@ class PublishedHead(nn.Module):
         return scores.squeeze(-1)
 
 
+@dataclass(frozen=True)
+class TwoSeparators:
+    """A pair as RoBERTa was taught to read it, with two separators between; the second is counted with the query."""
+
+    query_tokens: int = 33
+
+    def rows(self, backbone: Backbone, query: TokenizedText, documents: Sequence[SplitText]) -> list[Row]:
+        """One row for each span of each document."""
+        asked = np.append(query.ids[: self.query_tokens - 1], np.int32(backbone.specials.sep or 0))
+        return [framed_row(backbone.specials, asked, chunk) for document in documents for chunk in chunk_ids(document)]
+
+    def states(
+        self, encoded: Encoded, specials: Specials, query: TokenizedText, documents: Sequence[SplitText]
+    ) -> ChunkStates:
+        """Pooled rows as chunks; a classifier reads nothing else."""
+        chunks, mask, sizes = stack_chunks(encoded.pooled, documents)
+        return ChunkStates(chunks, mask, sizes=sizes)
+
+
 def cross_encoder(
     model: str | Path,
     *,
@@ -36,20 +63,24 @@ def cross_encoder(
     size: int = 150,
     stride: int = 100,
     query_tokens: int = 32,
+    remote_code: str | None = None,
 ) -> NeuralRanker:
-    """A BERT or ELECTRA cross-encoder with one logit, from a folder or a hub id.
+    """A published cross-encoder with one logit, from a folder or a hub id (ms-marco, bge, mxbai, gte types).
 
     ``firstp`` reads what the model's positions allow and counts the rest as cut; ``maxp`` reads the whole document in
-    windows and keeps the best.
+    windows and keeps the best. ``remote_code`` is that of ``pretrained``.
     """
-    backbone = pretrained(str(model), pooling="cls")
-    head = _head(str(model))
+    head, pooling = _head(str(model), remote_code)
+    backbone = pretrained(str(model), pooling=pooling, remote_code=remote_code)
+    layout: Layout = Joint(query_tokens)
+    if backbone.model.config.model_type in _ROBERTA:
+        layout = TwoSeparators(query_tokens + 1)
     splitter: Splitter = Sliding(size, stride)
     if read == "firstp":
-        splitter = Truncate(backbone.max_tokens - query_tokens - backbone.specials.framing)
+        splitter = Truncate(backbone.max_tokens - layout.query_tokens - backbone.specials.framing)
     aggregator = FirstScore(backbone.dim) if read == "firstp" else MaxScore(backbone.dim)
     aggregator.head = head  # type: ignore[assignment]
-    ranker = NeuralRanker(splitter, Joint(query_tokens), backbone, aggregator)
+    ranker = NeuralRanker(splitter, layout, backbone, aggregator)
     ranker.trained = True
     return ranker.eval()
 
@@ -60,21 +91,27 @@ def is_cross_encoder(folder: Path) -> bool:
     return path.is_file() and "ForSequenceClassification" in path.read_text(encoding="utf-8")
 
 
-def _head(model: str) -> PublishedHead:
+def _head(model: str, remote_code: str | None) -> tuple[PublishedHead, Pooling]:
+    """The layers behind the encoder, and the vector they read."""
     from transformers import AutoModelForSequenceClassification
+    from transformers.activations import ACT2FN
 
-    with quiet():
-        full, report = AutoModelForSequenceClassification.from_pretrained(model, output_loading_info=True)
-    if report["missing_keys"]:
-        raise ModelError(f"{model} has no trained head ({min(report['missing_keys'])!r} is missing): train one first")
-    kind, config = full.config.model_type, full.config
-    if kind not in PACKABLE:
-        raise ModelError(
-            f"{model} is a {kind!r} model; only {' and '.join(sorted(PACKABLE))} cross-encoders are read this way"
-        )
+    config, extra = model_config(model, remote_code)
+    kind = config.model_type
+    if kind not in _READ:
+        raise ModelError(f"{model} is a {kind!r} model; cross-encoders of these types are read: {', '.join(_READ)}")
     if config.num_labels != 1:
         raise ModelError(f"{model} gives {config.num_labels} numbers a pair: a ranker needs one")
+    full, missing = safe_weights(AutoModelForSequenceClassification, model, **extra)
+    if missing:
+        raise ModelError(f"{model} has no trained head ({missing[0]!r} is missing): train one first")
     parts: Any = full.classifier
+    if kind in _ROBERTA:
+        return PublishedHead(parts.dense, nn.Tanh(), parts.out_proj), "cls"
     if kind == "electra":
-        return PublishedHead(parts.dense, nn.GELU(), parts.out_proj)
-    return PublishedHead(full.bert.pooler.dense, nn.Tanh(), parts)
+        return PublishedHead(parts.dense, nn.GELU(), parts.out_proj), "cls"
+    if kind == "deberta-v2":
+        return PublishedHead(full.pooler.dense, ACT2FN[config.pooler_hidden_act], parts), "cls"
+    if kind == "modernbert":
+        return PublishedHead(full.head, nn.Identity(), parts), config.classifier_pooling
+    return PublishedHead(full.bert.pooler.dense, nn.Tanh(), parts), "cls"

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from longrank.chunking.batching import token_budget_batches
-from longrank.chunking.splitters import Greedy, Sliding, Truncate
+from longrank.chunking.splitters import EvenWindows, Greedy, Sliding, Truncate
 from longrank.core.contracts import Splitter
-from longrank.core.errors import ModelError, TruncatedInput
+from longrank.core.errors import BadScore, ModelError, TruncatedInput
 from longrank.core.types import Document, IntArray, Query, Scores, SplitText, TokenSpan
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Needs, Row
@@ -92,7 +92,10 @@ class EmbeddingRanker(nn.Module):
         padded = nn.utils.rnn.pad_sequence(list(similar), batch_first=True)
         mask = torch.arange(padded.shape[1]) < torch.tensor(counts)[:, None]
         pool = masked.maximum if self.chunks == "max" else masked.mean
-        return Scores(pool(padded, mask, dim=1).tolist(), sum(c > 0 for c in cut), sum(cut))
+        values = pool(padded, mask, dim=1)
+        if not values.isfinite().all():
+            raise BadScore(f"the model gave a score that is not finite for query {query.id!r}: its weights are damaged")
+        return Scores(values.tolist(), sum(c > 0 for c in cut), sum(cut))
 
     def rank(self, query: str, documents: Sequence[str], *, top_k: int | None = None) -> list[Ranked]:
         """The documents best first; ties keep the order given."""
@@ -111,7 +114,11 @@ class EmbeddingRanker(nn.Module):
             for document in split
             for span in document.spans
         ]
-        return F.normalize(torch.stack(self._encode(rows, Needs.CHUNKS)), dim=-1)
+        if self.batch_rows is not None:
+            return F.normalize(torch.stack(self._encode(rows, Needs.CHUNKS)), dim=-1)
+        distinct = {row.ids.tobytes(): row for row in rows}  # documents often share chunks: boilerplate, copies, audits
+        found = dict(zip(distinct, self._encode(list(distinct.values()), Needs.CHUNKS), strict=True))
+        return F.normalize(torch.stack([found[row.ids.tobytes()] for row in rows]), dim=-1)
 
     def _late_vectors(self, split: Sequence[SplitText]) -> Tensor:
         """Normed vectors of all chunks, each the mean of its tokens' states in a row as long as the backbone reads."""
@@ -175,14 +182,14 @@ def embedding_ranker(
     """A ranker of any sentence-embedding backbone, by the way it reads a long document.
 
     ``first`` embeds the first ``tokens`` (477 unless given), ``long`` as many as fit the backbone or ``tokens``; these
-    cut, and count what they cut. ``chunk-max`` and ``chunk-mean`` embed windows of ``size`` every ``stride``, the
+    cut, and count what they cut. ``chunk-max`` and ``chunk-mean`` embed even windows of ``size``, ``stride`` apart, the
     ``late`` ones chunks of ``size`` within long rows.
     """
     room = document_room(backbone, document_prefix)
     splitters: dict[str, Splitter] = {
         "first": Truncate(min(tokens or 477, room)),
         "long": Truncate(min(tokens or room, room)),
-        "chunk": Sliding(min(size, room), min(stride, size, room), tokens),
+        "chunk": EvenWindows(min(size, room), min(stride, size, room), tokens),
         "late": Greedy(min(size, room)) if tokens is None else Sliding(min(size, room), min(size, room), tokens),
     }
     kind, _, pooling = reading.partition("-")

@@ -13,6 +13,7 @@ from torch import Tensor
 from longrank.chunking.batching import token_budget_batches
 from longrank.core.errors import ModelError
 from longrank.core.types import TokenizedText
+from longrank.encoders.pretrained import model_config, safe_weights
 from longrank.encoders.quiet import quiet
 
 Kind = Literal["seq2seq", "decoder"]
@@ -104,11 +105,12 @@ def load_language_model(
     import transformers
 
     maker: Any = transformers.AutoModelForSeq2SeqLM if kind == "seq2seq" else transformers.AutoModelForCausalLM
-    extra = {"gguf_file": gguf_file} if gguf_file else {}
+    extra: dict[str, Any] = {"gguf_file": gguf_file, "use_safetensors": None} if gguf_file else {}
+    if not gguf_file:
+        model_config(model)
+    loaded, missing = safe_weights(maker, model, dtype="auto", **extra)
     with quiet():
-        loaded, report = maker.from_pretrained(model, output_loading_info=True, **extra)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(model, **extra)
-    missing = list(report["missing_keys"])
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model, **({"gguf_file": gguf_file} if gguf_file else {}))
     if missing:
         raise ModelError(f"{model} lacks weights for {len(missing)} parameters (first: {missing[0]!r}): wrong model?")
     limit = 512 if kind == "seq2seq" else int(getattr(loaded.config, "max_position_embeddings", 0) or 2048)

@@ -150,6 +150,10 @@ class ListwiseRanker:
         """The documents best first."""
         return rank_texts(self, query, documents, top_k=top_k)
 
+    def watched(self, spans: Iterable[GoldSpan], record: Callable[[ListwiseCall], None]) -> "ListwiseRanker":
+        """The same ranker that records its prompts and looks for this evidence in them."""
+        return ListwiseRanker(self.chat, self.tokenizer, self.settings, spans=spans, record=record)
+
     def _order(self, query: Query, prepared: Sequence[_Prepared]) -> list[int]:
         """Document numbers best first; every window's order is applied in place before the next is asked about."""
         settings = self.settings

@@ -55,11 +55,11 @@ def spread(positions: Tensor, limit: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class CalibratedAttention:
-    """A ranker whose [CLS] looks at all parts of a chunk alike, in the upper half of the layers.
+    """A ranker whose pooled tokens look at all parts of a chunk alike, in the upper half of the layers.
 
-    Of the attention that [CLS] gives to the chunk, each basket of ``basket_tokens`` gets the same share; ``strength``
-    mixes this with what the model does by itself (0: the ranker's own scores, to the bit). What [CLS] gives to itself,
-    the query and separators is kept.
+    These are [CLS], or every token where their mean is used. Of the attention that one gives to the chunk, each basket
+    of ``basket_tokens`` gets the same share; ``strength`` mixes this with what the model does by itself (0: the
+    ranker's own scores, to the bit). What it gives to [CLS], the query and separators is kept.
     """
 
     ranker: NeuralRanker
@@ -70,10 +70,8 @@ class CalibratedAttention:
         if not 0 <= self.strength <= 1 or self.basket_tokens < 1:
             raise SettingsError(f"strength is between 0 and 1 and baskets hold a token, got {self}")
         _check_bert(self.ranker)
-        if not isinstance(self.ranker.layout, Joint) or self.ranker.backbone.pooling != "cls":
-            raise ModelError(
-                "attention is calibrated for rankers that read [CLS] query [SEP] chunk [SEP] and use [CLS]"
-            )
+        if not isinstance(self.ranker.layout, Joint):
+            raise ModelError("attention is calibrated for rankers that read [CLS] query [SEP] chunk [SEP]")
 
     @torch.inference_mode()
     def score(self, query: Query, documents: Sequence[Document]) -> Scores:
@@ -98,8 +96,8 @@ class CalibratedAttention:
         real = torch.arange(int(lengths.max())) < lengths[:, None]
         chunk = nn.utils.rnn.pad_sequence([chunk_tokens(row, backbone.specials) for row in rows], batch_first=True)
         with self._hooked(real, chunk):
-            needs = ranker.aggregator.needs
-            encoded = encode_padded(backbone.model, rows, needs=needs, pad=backbone.specials.pad, pooling="cls")  # type: ignore[arg-type]
+            needs, pad = ranker.aggregator.needs, backbone.specials.pad
+            encoded = encode_padded(backbone.model, rows, needs=needs, pad=pad, pooling=backbone.pooling)  # type: ignore[arg-type]
         states = ranker.layout.states(encoded, backbone.specials, asked, split)
         return float(ranker.aggregator(states)), split[0].cut_tokens
 
@@ -111,7 +109,8 @@ class CalibratedAttention:
             states = inputs[0] if inputs else named["hidden_states"]
             context = output[0] if isinstance(output, tuple) else output
             changed = context.clone()
-            changed[:, 0] = self._first_context(module, states, real, chunk)
+            pooled = 1 if self.ranker.backbone.pooling == "cls" else states.shape[1]
+            changed[:, :pooled] = self._context(module, states, real, chunk, pooled=pooled)
             return (changed, *output[1:]) if isinstance(output, tuple) else changed
 
         upper = [layer.attention.self for layer in layers[len(layers) // 2 :]]
@@ -122,18 +121,24 @@ class CalibratedAttention:
             for handle in handles:
                 handle.remove()
 
-    def _first_context(self, module: Any, states: Tensor, real: Tensor, chunk: Tensor) -> Tensor:
+    def _context(self, module: Any, states: Tensor, real: Tensor, chunk: Tensor, *, pooled: int) -> Tensor:
+        """What the first ``pooled`` tokens gather from all others, [rows, pooled, dim]."""
         rows, heads = len(states), module.num_attention_heads
 
         def split(part: Tensor) -> Tensor:
             return part.view(rows, -1, heads, part.shape[-1] // heads).transpose(1, 2)
 
-        query, key, value = split(module.query(states[:, :1])), split(module.key(states)), split(module.value(states))
-        logits = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5)[:, :, 0]
-        logits = logits.masked_fill(~real[:, None], torch.finfo(logits.dtype).min)
-        attention = calibrate(logits.softmax(-1), chunk, basket_tokens=self.basket_tokens, strength=self.strength)
-        mixed: Tensor = (attention[:, :, None] @ value).view(rows, heads, -1)
-        return mixed.reshape(rows, -1)
+        query, key, value = (
+            split(module.query(states[:, :pooled])),
+            split(module.key(states)),
+            split(module.value(states)),
+        )
+        logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5  # [rows, heads, pooled, tokens]
+        logits = logits.masked_fill(~real[:, None, None], torch.finfo(logits.dtype).min)
+        attention = logits.softmax(-1).flatten(1, 2)
+        attention = calibrate(attention, chunk, basket_tokens=self.basket_tokens, strength=self.strength)
+        mixed: Tensor = attention.view_as(logits) @ value
+        return mixed.transpose(1, 2).reshape(rows, pooled, -1)
 
 
 def calibrate(attention: Tensor, chunk: Tensor, *, basket_tokens: int, strength: float) -> Tensor:

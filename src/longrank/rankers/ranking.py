@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from longrank.core.contracts import Ranker
-from longrank.core.types import Document, Query
+from longrank.core.types import Document, Query, Scores
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,18 @@ class Ranked:
     index: int
     score: float
     text: str
+
+
+class TextRanker(Protocol):
+    """A ranker that also takes plain texts: what ``longrank.load`` gives."""
+
+    def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+        """One score a document, in the order given."""
+        ...
+
+    def rank(self, query: str, documents: Sequence[str], *, top_k: int | None = None) -> list[Ranked]:
+        """The documents best first."""
+        ...
 
 
 def rank_texts(ranker: Ranker, query: str, documents: Sequence[str], *, top_k: int | None = None) -> list[Ranked]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,8 +26,10 @@ from longrank.encoders.backbone import Backbone
 from longrank.encoders.packed import PACKABLE
 from longrank.encoders.padded import encode_padded
 from longrank.encoders.rows import Encoded, Needs, Row
+from longrank.rankers.embedding import EmbeddingRanker
 from longrank.rankers.neural import NeuralRanker
 
+R = TypeVar("R", bound=NeuralRanker | EmbeddingRanker)
 Encode = Callable[[Sequence[Row], Needs], Encoded]
 
 
@@ -70,20 +72,22 @@ class ServedBackbone(nn.Module):
         raise ModelError(f"a ranker that runs in {self.runtime} cannot be saved to {folder}: save the fp32 one")
 
 
-def with_runtime(ranker: NeuralRanker, runtime: Runtime | str) -> NeuralRanker:
-    """The ranker with its backbone run otherwise; the one given is left as it is, and the aggregator is shared."""
+def with_runtime(ranker: R, runtime: Runtime | str) -> R:
+    """The ranker with its backbone run otherwise; the one given is left as it is, and the rest is shared."""
     try:
         chosen = Runtime(runtime)
     except ValueError:
         raise ModelError(f"no runtime {runtime!r}: choose one of {', '.join(Runtime)}") from None
     if chosen is Runtime.fp32:
         return ranker
+    backbone = ranker.backbone
+    if not isinstance(backbone, Backbone):
+        raise ModelError(f"a {type(backbone).__name__} spreads its positions and runs in fp32 only")
     makers = {Runtime.bf16: _bf16, Runtime.int8: _int8, Runtime.onnx: _onnx}
-    served = ServedBackbone(ranker.backbone, makers[chosen](ranker.backbone), chosen)
-    changed = NeuralRanker(ranker.splitter, ranker.layout, cast(Backbone, served), ranker.aggregator)
-    changed.spec, changed.trained = ranker.spec, ranker.trained
-    changed.strict, changed.token_budget = ranker.strict, ranker.token_budget
-    return changed.eval()
+    changed = copy.copy(ranker)
+    changed._modules = {**ranker._modules, "backbone": ServedBackbone(backbone, makers[chosen](backbone), chosen)}
+    changed.eval()
+    return changed
 
 
 # -- agreement with fp32 -----------------------------------------------------------------------------------------------
@@ -230,7 +234,7 @@ def onnx_session(backbone: Backbone, *, threads: int) -> Any:
             raise MissingExtra(package, "onnx", purpose="runtime onnx")
     onnxruntime = import_module("onnxruntime")
     kind = backbone.model.config.model_type
-    if kind not in PACKABLE or backbone.pooling == "last":
+    if not backbone.packable or backbone.pooling == "last":
         raise ModelError(f"runtime onnx runs encoders of type {', '.join(sorted(PACKABLE))}, not {kind!r}: use fp32")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -257,7 +261,7 @@ def _last_layer(states: Tensor, rows: Sequence[Row], needs: Needs, *, mean: bool
     return Encoded(pooled, tokens[None], lengths)
 
 
-class _PlainBert(nn.Module):
+class PlainBert(nn.Module):
     """The forward pass of a BERT-type encoder in operations that every exporter knows."""
 
     def __init__(self, model: Any) -> None:
@@ -297,7 +301,7 @@ def _exported(backbone: Backbone) -> bytes:
     with warnings.catch_warnings(), torch.inference_mode(False), torch.no_grad():
         warnings.simplefilter("ignore")  # the exporter that needs no further package says it is the older one
         torch.onnx.export(
-            _PlainBert(backbone.model).eval(),
+            PlainBert(backbone.model).eval(),
             example,
             stream,
             dynamo=False,

@@ -60,7 +60,7 @@ class Approximate:
         """About the ``depth`` nearest documents of each query, best first; equal scores by id falling."""
         queries = list(queries)
         found = self.search(self.dense.query_vectors(queries), depth=depth)
-        return Run("dense-hnsw", {query.id: self.dense.row(best) for query, best in zip(queries, found, strict=True)})
+        return Run("dense-hnsw", dict(zip((query.id for query in queries), self.dense.rows(found), strict=True)))
 
     def rescore(self, queries: Iterable[Query], candidates: Run) -> Run:
         """Similarities of another run's documents, which are exact."""

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -121,25 +122,22 @@ class Dense:
         for start in range(0, len(queries), QUERY_BATCH):
             batch = queries[start : start + QUERY_BATCH]
             found = self.search(self.query_vectors(batch), depth=depth)
-            rows.update({query.id: self.row(best) for query, best in zip(batch, found, strict=True)})
+            rows.update(zip((query.id for query in batch), self.rows(found), strict=True))
         return Run("dense", rows)
 
-    def search(self, vectors: Floats, *, depth: int) -> list[kernel.Keys]:
-        """Keys (score and id rank, see ``kernel``) of the nearest documents of each query vector, by exact search."""
-        held: list[kernel.Keys] = [np.zeros(0, dtype=np.int64) for _ in vectors]
-        floors = np.full(len(vectors), -np.inf, dtype=np.float32)
+    def search(self, vectors: Floats, *, depth: int) -> kernel.Keys:
+        """Keys (score and id rank, see ``kernel``) of the nearest documents [queries, depth], best first, by exact
+        search; all queries are held together, since one at a time a small index is searched mostly by Python."""
+        held: kernel.Keys = np.zeros((len(vectors), 0), dtype=np.int64)
         for first, last in self._blocks():
             similar = self._similarities(vectors, first, last)
-            bounds = np.maximum(floors, _reached(similar, depth))
-            ranks = self.ids.ranks[first:last]
-            for place in range(len(vectors)):
-                near = np.flatnonzero(similar[place] >= bounds[place])
-                if len(near):
-                    new = kernel.keys(similar[place, near], ranks[near])
-                    held[place] = kernel.largest(np.concatenate([held[place], new]), depth)
-                    if len(held[place]) == depth:
-                        floors[place] = kernel.key_scores(held[place][-1:])[0]
-        return held
+            bounds = _reached(similar, depth)
+            if held.shape[1] == depth:
+                bounds = np.maximum(bounds, kernel.key_scores(held.min(axis=1)))
+            held = np.concatenate([held, _keys_from(similar, bounds, self.ids.ranks[first:last])], axis=1)
+            if held.shape[1] > depth:
+                held = np.partition(held, held.shape[1] - depth, axis=1)[:, held.shape[1] - depth :]
+        return np.sort(held, axis=1)[:, ::-1]
 
     def rescore(self, queries: Iterable[Query], candidates: Run) -> Run:
         """Similarities of another run's documents."""
@@ -163,10 +161,15 @@ class Dense:
             )
         return vectors
 
-    def row(self, best: kernel.Keys) -> dict[str, float]:
-        """Document ids and scores behind keys."""
-        names = self.ids.by_rank[kernel.key_ranks(best)].tolist()
-        return dict(zip(names, kernel.key_scores(best).tolist(), strict=True))
+    def rows(self, found: Sequence[kernel.Keys] | kernel.Keys) -> list[dict[str, float]]:
+        """Document ids and scores behind the keys of each query."""
+        if not len(found):
+            return []
+        ends = np.cumsum([len(best) for best in found])[:-1]  # all at once: single rows cost more than their content
+        keys = np.concatenate(found)
+        names, scores = self.ids.by_rank[kernel.key_ranks(keys)].tolist(), kernel.key_scores(keys).tolist()
+        bounds = [0, *ends.tolist(), len(keys)]
+        return [dict(zip(names[a:b], scores[a:b], strict=True)) for a, b in pairwise(bounds)]
 
     @cached_property
     def owners(self) -> NDArray[np.int64]:
@@ -232,6 +235,17 @@ def _write(folder: Path, documents: Iterable[Document], embed: Embed, chunk: Chu
     np.save(folder / STARTS, np.concatenate([[0], np.cumsum(widths, dtype=np.int64)]).astype(np.int64))
     meta = {"format": FORMAT, "dim": dim, "settings": settings.model_dump(), "documents": digest.hexdigest()}
     (folder / META).write_text(json.dumps(meta, indent=2), encoding="utf-8")
+
+
+def _keys_from(scores: Floats, bounds: Floats, ranks: NDArray[np.int32]) -> kernel.Keys:
+    """Keys of the scores that reach their row's bound, as a table; shorter rows are filled with keys below all."""
+    flat = np.flatnonzero(scores >= bounds[:, None])
+    rows, columns = np.divmod(flat, scores.shape[1])
+    counts = np.bincount(rows, minlength=len(scores))
+    table = np.full((len(scores), int(counts.max(initial=0))), np.iinfo(np.int64).min)
+    places = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
+    table[rows, places] = kernel.keys(scores.ravel()[flat], ranks[columns])
+    return table
 
 
 def _reached(scores: Floats, depth: int) -> Floats:

@@ -13,6 +13,7 @@ from longrank.core.contracts import Splitter, Tokenizer
 from longrank.core.fingerprint import file_hash, fingerprint
 from longrank.core.types import Document, TokenizedText
 from longrank.encoders.backbone import Backbone
+from longrank.encoders.device import usable_device
 from longrank.encoders.rows import Needs, Row, Specials
 from longrank.retrieval.dense import Chunk, Dense, DenseSettings, Embed, EncoderSettings, Floats
 
@@ -31,7 +32,9 @@ def backbone_embedder(backbone: Backbone, *, token_budget: int = 8192, max_token
         states = np.empty((len(rows), backbone.dim), dtype=np.float32)
         with inference_mode():
             for batch in token_budget_batches([len(row) for row in rows], budget=token_budget):
-                states[batch] = backbone.encode([rows[i] for i in batch], needs=Needs.CHUNKS).pooled.float().numpy()
+                states[batch] = (
+                    backbone.encode([rows[i] for i in batch], needs=Needs.CHUNKS).pooled.float().cpu().numpy()
+                )
         sizes = np.array([len(window) for window in windows], dtype=np.int64)
         weights = np.array([max(len(ids), 1) for window in windows for ids in window], dtype=np.float32)
         starts = np.cumsum(sizes) - sizes
@@ -59,12 +62,16 @@ def open_dense(
     settings: DenseSettings | None = None,
     *,
     rebuild: bool = False,
+    device: str = "cpu",
+    remote_code: str | None = None,
 ) -> Dense:
     """The documents' vectors below ``folder``, embedded where they are not there yet; other documents are refused.
 
     Every model, pooling and length of chunks has a folder of its own, so that several may be kept side by side.
+    ``remote_code`` is that of ``pretrained``.
     """
-    backbone = _backbone(encoder)
+    place_of_model = usable_device(device)
+    backbone = _backbone(encoder, remote_code).to(place_of_model)
     embed = backbone_embedder(backbone, max_tokens=max(256, encoder.chunk_tokens + 2))
     settings = (settings or DenseSettings()).model_copy(update={"model": _model_name(encoder)})
     kept = settings.model_dump(exclude={"batch_texts"})
@@ -77,12 +84,12 @@ def open_dense(
     return Dense.build(documents, place, embed, chunk=chunk, settings=settings)
 
 
-def _backbone(encoder: EncoderSettings) -> Backbone:
+def _backbone(encoder: EncoderSettings, remote_code: str | None) -> Backbone:
     from longrank.encoders.pretrained import minilm, pretrained
 
     if encoder.model is None:
         return minilm(pooling=encoder.token_pooling).eval()
-    return pretrained(encoder.model, pooling=encoder.token_pooling).eval()
+    return pretrained(encoder.model, pooling=encoder.token_pooling, remote_code=remote_code).eval()
 
 
 def _model_name(encoder: EncoderSettings) -> str:

@@ -1,17 +1,20 @@
 """Documents widened by the queries they may answer (doc2query): predictions from a file, or from a seq2seq model."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import Field
 
 from longrank.core.errors import BadLine, ModelError, UnknownDocument
+from longrank.core.fingerprint import file_hash, fingerprint
+from longrank.core.progress import Meter
 from longrank.core.seeds import derive
 from longrank.core.settings import Settings
 from longrank.core.types import Document
 from longrank.corpora.formats.files import numbered_lines, writing
+from longrank.retrieval.ids import documents_fingerprint
 
 
 def read_predictions(path: Path) -> dict[str, str]:
@@ -31,7 +34,70 @@ def write_predictions(path: Path, predictions: Iterable[tuple[str, str]]) -> Non
     """Write (document id, text) pairs, one a line; line ends and tabs in a text become spaces."""
     with writing(path) as stream:
         for document_id, text in predictions:
-            stream.write(f"{document_id}\t{' '.join(text.split())}\n")
+            stream.write(_line(document_id, text))
+
+
+class Predictor(Protocol):
+    """What writes the queries of documents, and says by ``identity`` and settings when they would be others."""
+
+    settings: "GenerationSettings"
+    identity: str
+
+    def predict(self, documents: Iterable[Document], *, seed: int) -> Iterator[tuple[str, str]]:
+        """(document id, its queries), document by document."""
+        ...
+
+
+class Written(NamedTuple):
+    """How many documents have predictions, and how many of them an earlier, interrupted job had left."""
+
+    documents: int
+    found: int
+
+
+def write_resumably(path: Path, generator: Predictor, documents: Collection[Document], *, seed: int) -> Written:
+    """Write the predictions of all documents; a job that was killed goes on where it was when it is run again.
+
+    What is done stands in a file beside ``path``, a line a document, that carries a hash of model, settings, seed and
+    documents: where one of them has changed, all is written anew. ``path`` itself appears only whole.
+    """
+    part = path.with_name(f".{path.name}.part")
+    mark = fingerprint(generator.identity, generator.settings, seed, documents_fingerprint(documents))
+    done = _left_over(part, mark)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with part.open("a" if done is not None else "w", encoding="utf-8", newline="\n") as stream:
+        if done is None:
+            stream.write(f"{mark}\n")
+        missing = [document for document in documents if document.id not in (done or {})]
+        with Meter("writing queries", total=len(documents), done=len(done or {})) as meter:
+            for document_id, text in generator.predict(missing, seed=seed):
+                stream.write(_line(document_id, text))
+                stream.flush()
+                meter.advance()
+    lines = _left_over(part, mark) or {}
+    with writing(path) as stream:
+        stream.writelines(lines[document.id] for document in documents)
+    part.unlink()
+    return Written(len(documents), len(done or {}))
+
+
+def _left_over(part: Path, mark: str) -> dict[str, str] | None:
+    """Whole lines by document id of a job of this mark; None if there is none. A last line that was cut is removed."""
+    if not part.is_file():
+        return None
+    data = part.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    head, _, rest = whole.decode("utf-8", "replace").partition("\n")
+    if head != mark:
+        return None
+    if len(whole) < len(data):
+        with part.open("r+b") as stream:
+            stream.truncate(len(whole))
+    return {line.partition("\t")[0]: f"{line}\n" for line in rest.split("\n") if line}
+
+
+def _line(document_id: str, text: str) -> str:
+    return f"{document_id}\t{' '.join(text.split())}\n"
 
 
 def expanded(documents: Iterable[Document], predictions: Mapping[str, str]) -> Iterator[Document]:
@@ -66,21 +132,32 @@ class GenerationSettings(Settings):
 class QueryGenerator:
     """A local seq2seq model of transformers that writes the queries a text may answer."""
 
-    def __init__(self, model: Any, tokenizer: Any, settings: GenerationSettings | None = None) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, settings: GenerationSettings | None = None, *, identity: str = ""
+    ) -> None:
         self.settings = settings or GenerationSettings()
+        self.identity = identity  # changes when the weights do
         self._model, self._tokenizer = model, tokenizer
 
     @classmethod
-    def load(cls, folder: Path, settings: GenerationSettings | None = None) -> "QueryGenerator":
-        """The model in a folder saved by transformers, such as a doc2query T5."""
+    def load(cls, folder: Path, settings: GenerationSettings | None = None, *, device: str = "cpu") -> "QueryGenerator":
+        """The model in a folder saved by transformers, such as a doc2query T5; never from a pickle."""
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+        from longrank.encoders.device import usable_device
+        from longrank.encoders.pretrained import safe_weights
+
+        place = usable_device(device)
         try:
-            model = AutoModelForSeq2SeqLM.from_pretrained(str(folder), local_files_only=True)
+            model, missing = safe_weights(AutoModelForSeq2SeqLM, str(folder), local_files_only=True)
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
         except (OSError, ValueError) as error:
             raise ModelError(f"{folder} holds no seq2seq model that transformers can load: {error}") from None
-        return cls(model.eval(), tokenizer, settings)
+        if missing:
+            raise ModelError(f"{folder} lacks weights for {len(missing)} parameters (first: {missing[0]!r})")
+        files = sorted(path for path in folder.glob("*") if path.suffix in {".safetensors", ".json", ".model"})
+        identity = fingerprint([(path.name, file_hash(path)) for path in files])
+        return cls(model.to(place).eval(), tokenizer, settings, identity=identity)
 
     def predict(self, documents: Iterable[Document], *, seed: int) -> Iterator[tuple[str, str]]:
         """(document id, queries of all its segments in order, joined by spaces), document by document.
@@ -116,8 +193,8 @@ class QueryGenerator:
         with torch.inference_mode(), torch.random.fork_rng():
             torch.manual_seed(seed)
             drawn = self._model.generate(
-                input_ids=inputs["input_ids"],
-                attention_mask=inputs["attention_mask"],
+                input_ids=inputs["input_ids"].to(self._model.device),
+                attention_mask=inputs["attention_mask"].to(self._model.device),
                 do_sample=True,
                 top_k=rules.top_k,
                 max_new_tokens=rules.new_tokens,

@@ -1,0 +1,87 @@
+"""``longrank audit`` for real: on a folder's own texts, with a memory, on a budget, and with a chat model's order."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from longrank.audit.card import read_card
+from longrank.cli.main import app
+from longrank.core.errors import SettingsError
+from longrank.corpora.catalog.folder import save_collection
+from longrank.synthetic.toy import ToySettings, make_toy
+
+MODULE = """
+from longrank.audit.planted import Windowed, WordMatch
+from longrank.core.types import Document, Query
+
+bag = WordMatch.fitted(["the of a in is was who what when where " * 30, "plain words"])
+seen = []
+
+def whole(query, texts):
+    seen.append(len(texts))
+    return bag.score(Query("q", query), [Document("d", text) for text in texts]).values
+"""
+SMALL = ["--queries", "8", "--slots", "3", "--lengths", "192"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """A working folder with a module of its own name, because Python keeps modules that were imported."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{request.node.name}.py").write_text(MODULE)
+    return tmp_path
+
+
+def audit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["audit", *map(str, arguments)])
+
+
+def test_a_folders_own_texts_are_audited_with_bm25_for_the_hard_passages(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
+    world = make_toy(ToySettings(train=0, dev=0, test=24))
+    save_collection(world.toy, folder / "mine")
+    done = audit(f"{request.node.name}:whole", "--data", folder / "mine", *SMALL, "--out", "out")
+    assert done.exit_code == 0, done.output
+    card = read_card(folder / "out/card.json")
+    assert card.outcome == "robust"  # a bag of words does not care where its words stand
+    assert card.design.data == world.toy.name
+    assert card.queries_answered == 8
+    facts = json.loads((folder / "out/timings.json").read_text())
+    assert facts["texts"] == 8 * (3 + 2 + 20 + 1 + 1 + 2)
+    assert facts["times_fewer_tokens"] > 2
+    assert facts["seconds_per_1000_tokens"] >= 0
+    assert "times fewer tokens" in " ".join(done.output.split())
+
+
+def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
+    ranker = f"{request.node.name}:whole"
+    stopped = audit(ranker, *SMALL, "--out", "one", "--cache", "scores.sqlite", "--budget", "$0.06", "--price", "1")
+    assert stopped.exit_code == 1
+    assert "the budget of 60 documents is used up" in stopped.output
+    assert read_card(folder / "one/card.json").queries_answered == 2  # 29 documents a query
+    assert audit(ranker, *SMALL, "--out", "one", "--cache", "scores.sqlite").exit_code == 0
+    again = audit(ranker, *SMALL, "--out", "two", "--cache", "scores.sqlite")
+    assert again.exit_code == 0
+    assert (folder / "one/card.json").read_bytes() == (folder / "two/card.json").read_bytes()
+    assert json.loads((folder / "one/timings.json").read_text())["texts"] == 8 * 29
+    assert json.loads((folder / "two/timings.json").read_text())["texts"] == 8 * 2  # the re-run alone is asked again
+
+
+def test_a_chat_models_order_is_audited_list_by_list(folder: Path) -> None:
+    order = " > ".join(f"[{n}]" for n in range(1, 6))
+    replies = json.dumps([order] * (8 * 8))  # 8 queries x (3 slots + alone + absent + 2 reversed + 1 re-run)
+    chat = f'{{ name = "scripted", params = {{ replies = {replies} }} }}'
+    (folder / "gpt.toml").write_text(f'name = "rankgpt"\nparams = {{ tokenizer = "words", chat = {chat} }}\n')
+    done = audit("gpt.toml", *SMALL, "--distractors", "4", "--listwise")
+    assert done.exit_code == 0, done.output
+    card = read_card(folder / "audits/gpt.toml/card.json")
+    assert card.outcome == "not auditable"  # it leaves every list as it was, evidence or not
+    assert card.design.listwise
+    assert card.problems == {}
+    refused = audit("gpt.toml", *SMALL, "--listwise", "--cache", "scores.sqlite")
+    assert isinstance(refused.exception, SettingsError)
