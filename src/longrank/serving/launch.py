@@ -29,17 +29,17 @@ def load_ranker(settings: ServeSettings) -> Ranker:
     from longrank.rankers.neural import NeuralRanker
     from longrank.rankers.runtimes import with_runtime
 
-    ranker = resolve(settings.ranker)
-    if isinstance(ranker, NeuralRanker):
-        if not ranker.trained and not settings.untrained:
-            raise ModelError(
-                f"{settings.ranker} was never trained: its order means nothing (untrained=true serves it anyway)"
-            )
-        ranker = with_runtime(ranker.to(settings.device), settings.runtime)
-    elif isinstance(ranker, EmbeddingRanker):
-        ranker = ranker.to(settings.device)
-    if settings.runtime != "fp32" and not isinstance(ranker, NeuralRanker):
-        raise SettingsError(f"runtime {settings.runtime!r} is for cross-encoders, and {settings.ranker!r} is none")
+    ranker = resolve(settings.ranker, device=settings.device)
+    if isinstance(ranker, NeuralRanker) and not ranker.trained and not settings.untrained:
+        raise ModelError(
+            f"{settings.ranker} was never trained: its order means nothing (untrained=true serves it anyway)"
+        )
+    if isinstance(ranker, NeuralRanker | EmbeddingRanker):
+        ranker = with_runtime(ranker, settings.runtime)
+    elif settings.runtime != "fp32":
+        raise SettingsError(
+            f"runtime {settings.runtime!r} is for models of this process, and {settings.ranker!r} is none"
+        )
     return ranker if settings.wrapper is None else build_wrapper(ranker, Spec(settings.wrapper, settings.params))
 
 
