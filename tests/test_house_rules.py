@@ -74,7 +74,7 @@ def made_by(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["architecture", "commands"])
+@pytest.mark.parametrize("name", ["architecture", "commands", "reference"])
 def test_a_page_made_from_the_code_is_current(name: str) -> None:
     written = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     assert written == made_by(f"make_{name}").page(), f"run `python docs/make_{name}.py`"

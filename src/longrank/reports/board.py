@@ -9,11 +9,18 @@ from longrank.reports.card import shown
 from longrank.reports.page import Cell, Column, Section, Table, Value, write_page
 
 
-def write_board(path: Path, cards: Sequence[Card]) -> None:
-    """Write the board: a row a card, by ranker and data, whatever the order they came in."""
+def write_board(path: Path, cards: Sequence[Card], *, latencies: Sequence[float | None] = ()) -> None:
+    """Write the board: a row a card, by ranker and data, whatever the order they came in.
+
+    ``latencies`` are seconds for 1,000 tokens, one a card or none at all.
+    """
     if not cards:
         raise DataError("a board needs at least one card; `longrank audit` writes them")
-    table = board_table(sorted(cards, key=lambda card: (card.ranker, card.design.data, card.design.fingerprint)))
+    known = latencies or [None] * len(cards)
+    rows = sorted(
+        zip(cards, known, strict=True), key=lambda row: (row[0].ranker, row[0].design.data, row[0].design.fingerprint)
+    )
+    table = board_table([card for card, _ in rows], latencies=[latency for _, latency in rows])
     designs = {card.design.fingerprint for card in cards}
     parts: list[str | Table] = [table]
     if len(designs) > 1:
@@ -25,8 +32,9 @@ def write_board(path: Path, cards: Sequence[Card]) -> None:
     write_page(path, title="Which rankers read to the end?", lead=lead, sections=sections, footer=_footer(cards))
 
 
-def board_table(cards: Sequence[Card]) -> Table:
-    """The board's rows."""
+def board_table(cards: Sequence[Card], *, latencies: Sequence[float | None] = ()) -> Table:
+    """The board's rows; the column of latencies is left out where none is known."""
+    timed = any(latency is not None for latency in latencies)
     columns = [
         Column("ranker"),
         Column("verdict"),
@@ -40,7 +48,11 @@ def board_table(cards: Sequence[Card]) -> Table:
         Column("queries"),
         Column("design"),
     ]
-    return Table(columns, [_row(card) for card in cards], caption="One row a card; click a heading to sort")
+    rows = [_row(card) for card in cards]
+    if timed:
+        columns.append(Column("s for 1,000 tokens"))
+        rows = [[*row, latency] for row, latency in zip(rows, latencies, strict=True)]
+    return Table(columns, rows, caption="One row a card; click a heading to sort")
 
 
 def _row(card: Card) -> list[Value | Cell]:

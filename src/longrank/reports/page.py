@@ -30,11 +30,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value to sort by, with other words to show for it, or a detail such as its interval in small type."""
+    """A value to sort by, with other words to show for it, or a detail such as its interval in small type.
+
+    ``best`` decides whether it is set in bold where the column cannot know: a reference row wins nothing.
+    """
 
     value: Value
     shown: str = ""
     detail: str = ""
+    best: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,8 @@ def _shown(table: Table) -> _ShownTable:
 def _show(cell: Cell, column: Column, winner: str | None) -> _ShownCell:
     text = _text(cell.value, column)
     key = "" if cell.value is None else str(cell.value)
-    return _ShownCell(cell.shown or text, cell.detail, key, best=winner == text)
+    best = winner == text if cell.best is None else cell.best
+    return _ShownCell(cell.shown or text, cell.detail, key, best)
 
 
 def _numbers(cells: Sequence[Cell]) -> list[int | float]:

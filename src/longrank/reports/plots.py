@@ -78,7 +78,14 @@ def position_histograms(groups: Mapping[str, PositionSample]) -> str:
         return to_svg(figure)
 
 
-def transfer_bars(rows: Sequence[TransferBar], *, baseline: float, baseline_label: str, measure: str) -> str:
+def transfer_bars(
+    rows: Sequence[TransferBar],
+    *,
+    baseline: float,
+    baseline_label: str,
+    measure: str,
+    trainings: tuple[str, str] = ("zero-shot", "fine-tuned"),
+) -> str:
     """Figure 2 as SVG: two bars a ranker with their intervals, and a dashed line at the level of ``baseline``."""
     if not rows:
         raise DataError("a transfer figure needs at least one ranker")
@@ -87,8 +94,8 @@ def transfer_bars(rows: Sequence[TransferBar], *, baseline: float, baseline_labe
     with drawing(_WIDTH, 3.3 if crowded else 2.9) as figure:
         axes = figure.subplots()
         bars = [
-            _draw_bars(axes, zero_shot, offset=-0.2, color=SECOND, fill=(SECOND, 0.25), label="zero-shot"),
-            _draw_bars(axes, tuned, offset=0.2, color=FIRST, fill=FIRST, label="fine-tuned"),
+            _draw_bars(axes, zero_shot, offset=-0.2, color=SECOND, fill=(SECOND, 0.25), label=trainings[0]),
+            _draw_bars(axes, tuned, offset=0.2, color=FIRST, fill=FIRST, label=trainings[1]),
         ]
         line = axes.axhline(baseline, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label=baseline_label, zorder=4)
         _write_names(axes, [row.name for row in rows])

@@ -17,7 +17,7 @@ from longrank.evaluation.significance import CORRECTION_NAMES, TEST_NAMES
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-_RAISED = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
+RAISED = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
 _LATEX = {char: f"\\{char}" for char in "&%$#_{}"}
 _LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
@@ -118,12 +118,12 @@ def to_text(table: Table) -> str:
 
 def to_markdown(table: Table) -> str:
     """A table in GitHub's Markdown, the notes below."""
-    head = [_markdown(heading) for heading in table.headings]
+    head = [escape_markdown(heading) for heading in table.headings]
     rule = [":---", *(["---:"] * (len(head) - 1))]
     lines = [
         f"| {' | '.join(row)} |" for row in (head, rule, *([_markdown_cell(c) for c in row] for row in table.rows))
     ]
-    return "\n".join([*lines, "", *(_markdown(note) + "  " for note in table.notes)]) + "\n"
+    return "\n".join([*lines, "", *(escape_markdown(note) + "  " for note in table.notes)]) + "\n"
 
 
 def to_latex(table: Table, *, label: str = "") -> str:
@@ -240,17 +240,18 @@ def _percent(gain: float | None) -> str:
 
 
 def _plain(cell: Cell) -> str:
-    raised = cell.letters.translate(_RAISED)
+    raised = cell.letters.translate(RAISED)
     star = "*" if cell.best else ""
     return f"{star}{cell.text}{raised}" + (f" ({cell.gain})" if cell.gain else "")
 
 
-def _markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
+    """The text with what Markdown would take as markup escaped."""
     return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text)
 
 
 def _markdown_cell(cell: Cell) -> str:
-    text = f"**{_markdown(cell.text)}**" if cell.best else _markdown(cell.text)
+    text = f"**{escape_markdown(cell.text)}**" if cell.best else escape_markdown(cell.text)
     raised = f"<sup>{cell.letters}</sup>" if cell.letters else ""
     return text + raised + (f" ({cell.gain})" if cell.gain else "")
 

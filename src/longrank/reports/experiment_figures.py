@@ -1,0 +1,182 @@
+"""The figures that an experiment's records allow, ready for a page."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from longrank.evaluation.efficiency import Cost, RelativeCost, relative_costs
+from longrank.experiments.records import CellResult, ExperimentResult
+from longrank.reports.cost_plot import CostPoint, gain_against_cost
+from longrank.reports.experiment_audits import audit_figure
+from longrank.reports.experiment_reading import Column, Place, Reading, Row, Setting
+from longrank.reports.experiment_words import main_columns
+from longrank.reports.heat_map import heat_map, sweep_lines
+from longrank.reports.page import Figure, Part, Section
+from longrank.reports.plots import Interval, PositionSample, TransferBar, position_histograms, transfer_bars
+from longrank.reports.tables import Cell, Table
+
+_MOST_FIGURES = 6  # of one kind; a sweep over many rankers and collections would fill pages
+
+
+def figure_sections(reading: Reading) -> list[Section]:
+    """Sections of figures, in reading order; those without anything to show are left out."""
+    drawn: dict[str, Sequence[Part]] = {
+        "Before and after": list(_transfers(reading)),
+        "Sensitivity": _sweeps(reading),
+        "Gain against cost": list(_costs(reading)),
+        "By position": [figure] if (figure := audit_figure(reading.result)) is not None else [],
+        "Where relevance sits": list(_positions(reading.result)),
+    }
+    return [Section(heading, figures) for heading, figures in drawn.items() if figures]
+
+
+# -- trainings ---------------------------------------------------------------------------------------------------------
+
+
+def _transfers(reading: Reading) -> Iterator[Figure]:
+    """Two bars a system for each pair of trainings of a collection."""
+    for before, after in dict.fromkeys((change.before, change.after) for change in reading.changes):
+        rows = [c.row for c in reading.changes if (c.before, c.after) == (before, after)]
+        if before not in main_columns(reading):
+            continue
+        bars = [
+            TransferBar(row.name, _interval(reading.places[row, before]), _interval(reading.places[row, after]))
+            for row in rows
+        ]
+        level, label = _reference(reading, before)
+        svg = transfer_bars(
+            bars,
+            baseline=level,
+            baseline_label=label,
+            measure=before.measure,
+            trainings=(before.stage, after.stage),
+        )
+        alt = "; ".join(f"{bar.name} from {bar.zero_shot.mean:.3f} to {bar.tuned.mean:.3f}" for bar in bars)
+        caption = (
+            f"{before.measure} on {before.scored_on} after the trainings {before.stage} and {after.stage}, "
+            "with 95% intervals over queries."
+        )
+        yield Figure(svg, caption, f"Bars: {alt}.")
+
+
+def _reference(reading: Reading, column: Column) -> tuple[float, str]:
+    """Level of the dashed line: random order, else the retriever, else zero."""
+    for kind in ("random", "retriever"):
+        for row in reading.rows:
+            if row.reference == kind and (row, column) in reading.places:
+                return reading.places[row, column].mean, row.name
+    return 0.0, "zero"
+
+
+def _interval(place: Place) -> Interval:
+    low, high = place.interval or (place.mean, place.mean)
+    # the interval is of the mean over queries, so rounding alone may leave the mean a hair outside
+    return Interval(place.mean, min(low, place.mean), max(high, place.mean))
+
+
+# -- sweeps ------------------------------------------------------------------------------------------------------------
+
+
+def _sweeps(reading: Reading) -> list[Part]:
+    columns = main_columns(reading)
+    if len(reading.swept) == 1:
+        figures = [figure for column in columns for figure in _lines(reading, column, reading.swept[0])]
+    elif len(reading.swept) == 2:
+        figures = [figure for column in columns for figure in _maps(reading, column, reading.swept)]
+    else:
+        return []
+    left = len(figures) - _MOST_FIGURES
+    more = [f"{left} more such figures are left out; the table has all numbers."] if left > 0 else []
+    return [*figures[:_MOST_FIGURES], *more]
+
+
+def _lines(reading: Reading, column: Column, parameter: str) -> Iterator[Figure]:
+    lines: dict[str, dict[Setting, Interval]] = {}
+    for row in reading.rows:
+        if not row.reference and (row, column) in reading.places and parameter in dict(row.settings):
+            lines.setdefault(row.system, {})[dict(row.settings)[parameter]] = _interval(reading.places[row, column])
+    if lines:
+        svg = sweep_lines(lines, parameter=parameter, measure=reading.heading(column))
+        alt = "; ".join(
+            f"{name}: " + ", ".join(f"{value} {point.mean:.3f}" for value, point in line.items())
+            for name, line in lines.items()
+        )
+        caption = f"{reading.heading(column)} by {parameter}; bands are 95% intervals over queries."
+        yield Figure(svg, caption, f"Lines. {alt}.")
+
+
+def _maps(reading: Reading, column: Column, parameters: tuple[str, ...]) -> Iterator[Figure]:
+    grids: dict[str, dict[tuple[Setting, Setting], float]] = {}
+    for row in reading.rows:
+        points = dict(row.settings)
+        if not row.reference and (row, column) in reading.places and set(parameters) <= points.keys():
+            pair = (points[parameters[0]], points[parameters[1]])
+            grids.setdefault(row.system, {})[pair] = reading.places[row, column].mean
+    for name, grid in grids.items():
+        svg = heat_map(grid, across=parameters[0], down=parameters[1], measure=reading.heading(column))
+        alt = "; ".join(f"{x} and {y}: {value:.3f}" for (x, y), value in grid.items())
+        caption = f"{name}: {reading.heading(column)} by {parameters[0]} and {parameters[1]}; the best is framed."
+        yield Figure(svg, caption, f"Heat map. {alt}.")
+
+
+# -- cost and positions ------------------------------------------------------------------------------------------------
+
+
+def _costs(reading: Reading) -> Iterator[Figure]:
+    """Average gain over the own baseline against the time it costs, from runs side by side."""
+    for cell in reading.result.where(what="costs"):
+        times = relative_times(cell, reading)
+        points = [CostPoint(row.name, cost.time, gain) for row, cost, gain in times]
+        if points:
+            alt = "; ".join(f"{p.name}: {p.relative_time:.2f} times, {p.gain_percent:+.1f}%" for p in points)
+            caption = (
+                "Average gain over the own baseline against time a document; median of rounds that run all rankers "
+                f"side by side, {cell.facts.get('documents', 'some')} documents. Times differ from machine to machine."
+            )
+            yield Figure(gain_against_cost(points), caption, f"Points. {alt}.")
+
+
+def relative_times(cell: CellResult, reading: Reading) -> list[tuple[Row, RelativeCost, float]]:
+    """Each row with its time over its own baseline's, and its average gain in percent."""
+    rounds: dict[str, list[float]] = {}
+    for name, seconds in cell.seconds.items():
+        rounds.setdefault(name.rpartition(", round ")[0], []).append(seconds)
+    documents, tokens = int(cell.facts.get("documents", 1)), cell.facts.get("tokens", {})
+    costs = {name: Cost(tuple(times), documents, tokens.get(name)) for name, times in rounds.items()}
+    found = []
+    for row in reading.rows:
+        estimates = [tests["a"] for (r, _), tests in reading.against.items() if r == row and "a" in tests]
+        gains = [estimate.relative for estimate in estimates if estimate.relative is not None]
+        names = [f"{r.ranker} {r.backbone}" for r in (row, reading.own.get(row)) if r is not None]
+        if gains and len(names) == 2 and names[0] != names[1] and set(names) <= costs.keys():
+            cost = relative_costs(costs, {names[0]: names[1]})[names[0]]
+            found.append((row, cost, sum(gains) / len(gains)))
+    return found
+
+
+def costs_table(reading: Reading) -> Table | None:
+    """Gain beside the tokens that are read for it; times stand in the figure, for they are never the same twice."""
+    found = [each for cell in reading.result.where(what="costs") for each in relative_times(cell, reading)]
+    rows = [
+        (Cell(row.name), Cell(f"{gain:+.1f}%"), Cell(f"{cost.tokens:.2f}"))
+        for row, cost, gain in found
+        if cost.tokens is not None
+    ]
+    notes = ("Average gain over the own baseline, and tokens read a document as a multiple of the baseline's.",)
+    return Table(("system", "average gain", "tokens, times"), tuple(rows), notes) if rows else None
+
+
+def _positions(result: ExperimentResult) -> Iterator[Figure]:
+    samples, alts = {}, []
+    for cell in result.where(what="positions"):
+        starts, lengths = ([int(v) for v in cell.values.get(name, {}).values()] for name in ("start", "length"))
+        if lengths:
+            name = str(cell.labels["collection"])
+            samples[name] = PositionSample(starts, lengths)
+            alts.append(
+                f"{name}: {len(starts)} of {cell.facts.get('pairs', len(starts))} relevant pairs located, median start "
+                f"{median(starts):.0f}, median length {median(lengths):.0f} tokens"
+            )
+    if samples:
+        tokenizers = sorted({str(c.facts.get("tokenizer", "")) for c in result.where(what="positions")} - {""})
+        caption = f"Start of the first relevant passage against document length, in tokens ({', '.join(tokenizers)})."
+        yield Figure(position_histograms(samples), caption, "; ".join(alts) + ".")

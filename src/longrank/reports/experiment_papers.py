@@ -1,0 +1,156 @@
+"""The numbers that papers printed for the systems and columns of an experiment, where a table of theirs corresponds."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from longrank.evaluation.papers.tables import Column as PaperColumn
+from longrank.evaluation.papers.tables import PaperTable, paper_table
+from longrank.evaluation.papers.tables import Row as PaperRow
+from longrank.reports.experiment_reading import Column, Reading, Row
+from longrank.reports.tables import Cell, Table
+
+# a small collection of ours -> the collection of the papers whose part it plays
+STANDS_FOR: Mapping[str, str] = {
+    "toy": "msmarco-dev",
+    "nq-early": "msmarco-dev",
+    "toy-far": "far-relevant",
+    "nq-far": "far-relevant",
+}
+_STAGES: Mapping[str, str] = {"tuned": "fine-tuned", "finetuned": "fine-tuned"}
+_RANKERS: Mapping[str, tuple[str, ...]] = {
+    "parade-transformer": ("PARADE Transf-RAND-L2", "PARADE-Transformer"),
+}
+
+
+_REFERENCES: Mapping[str, tuple[str, ...]] = {
+    "retriever": ("Retriever",),
+    "random": ("Random shuffling of top-100",),
+}
+
+
+class Printed(NamedTuple):
+    """A row and column of ours, and what a paper has in the same place."""
+
+    table: PaperTable
+    row: Row
+    column: Column
+    system: str
+    paper_column: PaperColumn
+    theirs: float
+    their_gain: float | None  # over what plays the part of our baseline, in percent
+
+
+def papers_beside(reading: Reading) -> dict[str, Table]:
+    """A table for each paper's table that the experiment names and that has at least one of its systems, by name."""
+    tables = {}
+    for paper in reading.result.about.get("papers", ()):
+        for number in paper.get("tables", ()):
+            found = list(printed(paper_table(f"{paper['key']}/{number}"), reading))
+            if found:
+                tables[f"{paper['key']}, Table {number}"] = _table(found, reading)
+    return tables
+
+
+def printed(table: PaperTable, reading: Reading) -> Iterator[Printed]:
+    """Every number of a paper's table that has a counterpart among the experiment's."""
+    for column in reading.columns:
+        theirs = _column(table, column)
+        if theirs is None:
+            continue
+        for row in reading.rows:
+            system = _system(table, row, column.stage, _chunk_tokens(reading))
+            value = None if system is None else _value(table, system, theirs)
+            if system is not None and value is not None and (row, column) in reading.places:
+                gain = _gain(table, reading, row, column, theirs)
+                yield Printed(table, row, column, system.system, theirs, value, gain)
+
+
+def _gain(table: PaperTable, reading: Reading, row: Row, column: Column, theirs: PaperColumn) -> float | None:
+    """The paper's gain over the system that plays the part of our baseline."""
+    base = reading.own.get(row)
+    mine, other = (None if r is None else _system(table, r, column.stage, _chunk_tokens(reading)) for r in (row, base))
+    if mine is None or other is None or mine == other:
+        return None
+    value, reference = _value(table, mine, theirs), _value(table, other, theirs)
+    return None if value is None or not reference else 100 * (value / reference - 1)
+
+
+def _table(found: list[Printed], reading: Reading) -> Table:
+    paper = found[0].table
+    rows = tuple(
+        (
+            Cell(one.row.name),
+            Cell(reading.heading(one.column)),
+            Cell(f"{reading.places[one.row, one.column].mean:.3f}"),
+            Cell(_percent(_our_gain(reading, one))),
+            Cell(one.system),
+            Cell(str(one.paper_column)),
+            Cell(f"{one.theirs:.3f}"),
+            Cell(_percent(one.their_gain)),
+        )
+        for one in found
+    )
+    other_data = [one for one in found if one.column.scored_on in STANDS_FOR]
+    notes = [f"{paper.title}: {paper.citation.rstrip('.')}, Table {paper.number}; theirs as printed."]
+    if other_data:
+        notes.append("Other data and another encoder: compare the signs of the gains, not the numbers.")
+    headings = ("system", "column", "ours", "our gain", "theirs is", "their column", "theirs", "their gain")
+    return Table(headings, rows, tuple(notes))
+
+
+def _our_gain(reading: Reading, one: Printed) -> float | None:
+    estimate = reading.against.get((one.row, one.column), {}).get("a")
+    return None if estimate is None else estimate.relative
+
+
+def _percent(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:+.1f}%"
+
+
+def _column(table: PaperTable, column: Column) -> PaperColumn | None:
+    """The paper's column of the same collection and training; a tuned ranker elsewhere is a reverse transfer."""
+    stage = "zero-shot" if "debias" in _fold(column.stage) else _STAGES.get(column.stage, column.stage)
+    part = STANDS_FOR.get(column.scored_on, column.scored_on)
+    names = [f"{part}/{stage}", *([part] if stage != "fine-tuned" else [])]
+    return next((c for n in names if (c := PaperColumn(n, column.measure)) in table.columns), None)
+
+
+def _system(table: PaperTable, row: Row, stage: str, chunk_tokens: int) -> PaperRow | None:
+    """The paper's row for a system: its own backbone's if there is one, else that of BERT."""
+    known = {_fold(each.system): each for each in table.rows}
+    debiased = ", de-biased" if "debias" in _fold(stage) else ""
+    end = _point(row, chunk_tokens)
+    for name in (row.ranker, *_RANKERS.get(row.ranker, ()), *_REFERENCES.get(row.reference, ())):
+        for backbone in (f" ({row.backbone})", "", " (BERT)", " (ELECTRA)"):
+            found = known.get(_fold(f"{name}{backbone}{end}{debiased}"))
+            if found is not None:
+                return found
+    return None
+
+
+def _point(row: Row, chunk_tokens: int) -> str:
+    """How the papers name a setting of a sweep in a system's name."""
+    points = dict(row.settings)
+    chunks = points.get("max_chunks")
+    tokens = points.get("max_tokens")
+    if chunks is None and isinstance(tokens, int) and tokens % chunk_tokens == 0:
+        chunks = tokens // chunk_tokens
+    if chunks is not None and not row.reference:
+        return f" ({chunks} chunk{'' if chunks == 1 else 's'})"
+    if {"window_tokens", "window_stride"} <= points.keys():
+        return f", window {points['window_tokens']}, stride {points['window_stride']}"
+    return ""
+
+
+def _value(table: PaperTable, system: PaperRow, column: PaperColumn) -> float | None:
+    return system.values[table.columns.index(column)]
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[^a-z0-9+]", "", name.casefold())
+
+
+def _chunk_tokens(reading: Reading) -> int:
+    reading_settings = reading.result.about.get("settings", {}).get("reading", {})
+    return int(reading_settings.get("chunk_tokens", 477))

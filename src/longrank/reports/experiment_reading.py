@@ -1,0 +1,371 @@
+"""An experiment's records as a grid of rows and columns: means, intervals and tests, before any words or markup.
+
+A row is a system (ranker, backbone and the point of a sweep), a column where it was scored, after which training and by
+which measure. Seeds are averaged by query before anything is tested; a pair of rows is compared on the queries both
+have, so that a ranker tried on fewer queries shortens nobody else's sample.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from longrank.core.errors import DataError, UnknownName
+from longrank.core.seeds import generator
+from longrank.evaluation.comparison import Estimate, compare
+from longrank.evaluation.measures import PerQuery
+from longrank.evaluation.pooling import average_seeds
+from longrank.evaluation.significance import Interval, bca_interval, correct, threshold
+from longrank.experiments.records import LABELS, CellResult, ExperimentResult, Labels
+from longrank.reports.experiment_pooling import with_pooled
+
+DRAWS = 1999
+FEWEST_QUERIES = 6
+_NAMES = {"bm25": "BM25", "random": "random order", "perfect": "perfect order"}
+_BASELINE = "baseline"
+_UNTRAINED = ("untrained", _BASELINE)  # stages of what no training changes: shown beside every training
+
+Setting = str | int | float | bool
+
+
+class Row(NamedTuple):
+    """A system; ``settings`` are the labels a sweep gave it.
+
+    ``reference`` is "retriever", "random" or "perfect" for what is only there to be compared with.
+    """
+
+    system: str
+    ranker: str
+    backbone: str
+    settings: tuple[tuple[str, Setting], ...] = ()
+    reference: str = ""
+
+    @property
+    def name(self) -> str:
+        """The system and its settings."""
+        return " ".join([self.system, *(f"{label}={value}" for label, value in self.settings)])
+
+
+class Column(NamedTuple):
+    """Where, after which training, and by which measure."""
+
+    scored_on: str
+    stage: str
+    measure: str
+
+
+class Place(NamedTuple):
+    """One row in one column; the interval is None for a single query."""
+
+    mean: float
+    interval: Interval | None
+    queries: int
+    seed_means: tuple[float, ...]
+    collapsed: int  # seeds whose training ended in constant scores; none is left out
+
+    @property
+    def seeds(self) -> int:
+        """How many trainings were averaged."""
+        return len(self.seed_means)
+
+
+class Change(NamedTuple):
+    """The same row after a later training, against an earlier one on the same queries."""
+
+    row: Row
+    before: Column
+    after: Column
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything the reports say; ``against`` holds a row's tests by letter of the baseline."""
+
+    result: ExperimentResult
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    places: Mapping[tuple[Row, Column], Place]
+    baselines: Mapping[str, str]  # letter -> what it stands for
+    own: Mapping[Row, Row] = field(default_factory=dict)  # what letter a means for a row
+    against: Mapping[tuple[Row, Column], Mapping[str, Estimate]] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+
+    @cached_property
+    def settings(self) -> tuple[str, ...]:
+        """Labels of a sweep, in its order."""
+        return tuple(dict.fromkeys(label for row in self.rows for label, _ in row.settings))
+
+    @cached_property
+    def swept(self) -> tuple[str, ...]:
+        """Labels of a sweep that take more than one value."""
+        taken = {label: {dict(row.settings).get(label) for row in self.rows} - {None} for label in self.settings}
+        return tuple(label for label, values in taken.items() if len(values) > 1)
+
+    @cached_property
+    def stages(self) -> tuple[str, ...]:
+        """Trainings, in the order of the plan."""
+        return tuple(dict.fromkeys(column.stage for column in self.columns))
+
+    def heading(self, column: Column) -> str:
+        """A column's name; the training is named where there are several."""
+        stage = f", {column.stage}" if len(self.stages) > 1 and column.stage else ""
+        return f"{column.scored_on}{stage} {column.measure}"
+
+    def best(self, column: Column) -> frozenset[Row]:
+        """Rows with the highest mean as printed, among systems tried on as many queries as any."""
+        tried = {row: self.places[row, column] for row in self.rows if (row, column) in self.places}
+        most = max((place.queries for place in tried.values()), default=0)
+        means = {r: round(p.mean, 3) for r, p in tried.items() if p.queries == most and not r.reference}
+        return frozenset(row for row, mean in means.items() if mean == max(means.values()))
+
+
+def read_experiment(result: ExperimentResult, *, baseline: str | None = None, draws: int = DRAWS) -> Reading:
+    """The grid of an experiment's scored cells.
+
+    ``baseline`` is a ranker's label: each row is compared with that ranker of its own backbone and sweep point. Without
+    it FirstP is taken, else the first point of a sweep, else the first row.
+    """
+    scored = with_pooled(cell for cell in result.cells if cell.values and "ranker" in cell.labels)
+    rows, columns, runs = _grid(scored)
+    places = {key: _place(key, cells, draws) for key, cells in runs.items()}
+    grid = _Grid(rows, columns, {key: [_values(c, key[1].measure) for c in cells] for key, cells in runs.items()})
+    baselines = _baselines(rows, baseline, _first_p(result))
+    against: dict[tuple[Row, Column], dict[str, Estimate]] = {}
+    for letter, (_, of) in baselines.items():
+        for key, estimate in grid.tested(of, letter, draws):
+            against.setdefault(key, {})[letter] = estimate
+    labels = {letter: label for letter, (label, _) in baselines.items()}
+    own = baselines["a"][1] if "a" in baselines else {}
+    return Reading(result, rows, columns, places, labels, own, against, grid.changes(draws))
+
+
+@dataclass(frozen=True)
+class _Grid:
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    seeds: Mapping[tuple[Row, Column], Sequence[PerQuery]]
+
+    def tested(self, of: Mapping[Row, Row], letter: str, draws: int) -> list[tuple[tuple[Row, Column], Estimate]]:
+        """Each row against its baseline, corrected within a column."""
+        found = []
+        for column in self.columns:
+            family = {}
+            for row, other in of.items():
+                estimate = self.estimate((row, column), (other, column), draws)
+                if estimate is not None:
+                    family[row] = dataclasses.replace(estimate, letter=letter)
+            found += [((row, column), estimate) for row, estimate in _corrected(family)]
+        return found
+
+    def changes(self, draws: int) -> tuple[Change, ...]:
+        """Each later training of a row against the first, corrected within a pair of columns."""
+        found: list[Change] = []
+        for after in self.columns:
+            same = [c for c in self.columns if (c.scored_on, c.measure) == (after.scored_on, after.measure)]
+            if same[0] == after:
+                continue
+            family = {}
+            for row in self.rows:
+                estimate = self.estimate((row, after), (row, same[0]), draws)
+                if estimate is not None and _trained_twice(self.seeds, row, same[0], after):
+                    family[row] = estimate
+            found += [Change(row, same[0], after, estimate) for row, estimate in _corrected(family)]
+        return tuple(found)
+
+    def estimate(self, mine: tuple[Row, Column], theirs: tuple[Row, Column], draws: int) -> Estimate | None:
+        """The paired comparison of two places, None if they share fewer than two queries."""
+        if mine == theirs or mine not in self.seeds or theirs not in self.seeds:
+            return None
+        measure = mine[1].measure
+        left, right = (average_seeds(self.seeds[key])[measure] for key in (mine, theirs))
+        if len(left.keys() & right.keys()) < 2:
+            return None
+        names = [_label(mine), _label(theirs)]
+        found = compare(
+            {names[0]: self.seeds[mine], names[1]: self.seeds[theirs]},
+            baseline=names[1],
+            rng=generator(f"report {names[0]} against {names[1]}", 0),
+            correction="none",
+            alpha=threshold(mine[1].scored_on),
+            draws=draws,
+        )
+        return found.estimates[0]
+
+
+def told_apart(estimate: Estimate) -> bool:
+    """Whether a difference may be claimed: its corrected p is below the threshold and its interval excludes zero.
+
+    Of fewer than six queries nothing is claimed: no exact test of five signs can reach .05.
+    """
+    low, high = estimate.interval
+    return estimate.queries >= FEWEST_QUERIES and estimate.significant and (low > 0 or high < 0)
+
+
+def _grid(
+    cells: Iterable[CellResult],
+) -> tuple[tuple[Row, ...], tuple[Column, ...], dict[tuple[Row, Column], list[CellResult]]]:
+    """Rows in the order of the plan (references last), columns, and the cells (one a seed) of each place."""
+    cells = list(cells)
+    naming = _naming(cells)
+    stages = _stages(cells)
+    found: dict[tuple[Row, Column], list[CellResult]] = {}
+    for cell in cells:
+        row = naming.row(cell.labels)
+        for column in _columns(cell, stages):
+            found.setdefault((row, column), []).append(cell)
+    rows = dict.fromkeys(row for row, _ in found)
+    places = dict.fromkeys(column for _, column in found)
+    order = list(dict.fromkeys(column.scored_on for column in places))
+    columns = sorted(places, key=lambda c: (order.index(c.scored_on), _stage_rank(c, stages)))
+    return (
+        (*(row for row in rows if not row.reference), *(row for row in rows if row.reference)),
+        tuple(columns),
+        found,
+    )
+
+
+def _stages(cells: Sequence[CellResult]) -> dict[str, list[str]]:
+    """Trainings whose rankers were scored on each collection; one empty name where there is none."""
+    stages: dict[str, list[str]] = {}
+    for cell in cells:
+        known = stages.setdefault(str(cell.labels["scored_on"]), [])
+        stage = str(cell.labels["stage"])
+        if stage not in _UNTRAINED and stage not in known:
+            known.append(stage)
+    return {collection: known or [""] for collection, known in stages.items()}
+
+
+def _stage_rank(column: Column, stages: Mapping[str, Sequence[str]]) -> int:
+    return stages[column.scored_on].index(column.stage)
+
+
+def _columns(cell: CellResult, stages: Mapping[str, Sequence[str]]) -> list[Column]:
+    collection, stage = str(cell.labels["scored_on"]), str(cell.labels["stage"])
+    shown = stages[collection] if stage in _UNTRAINED else [stage]
+    return [Column(collection, each, measure) for each in shown for measure in cell.values]
+
+
+@dataclass(frozen=True)
+class _Naming:
+    """Which labels tell rows apart, so that a name says only what differs."""
+
+    backbones: int
+    points: tuple[str, ...]
+
+    def row(self, labels: Labels) -> Row:
+        """Row of a cell's labels."""
+        ranker, backbone = str(labels["ranker"]), str(labels.get("backbone", ""))
+        settings = tuple((label, labels[label]) for label in self.points if label in labels)
+        reference = ""
+        if labels["stage"] == _BASELINE:
+            reference = ranker if ranker in ("random", "perfect") else "retriever"
+        name = (_NAMES.get(ranker, ranker) if reference else ranker) + (
+            f" ({backbone})" if backbone and self.backbones > 1 else ""
+        )
+        return Row(name, ranker, backbone, settings, reference)
+
+
+def _naming(cells: Sequence[CellResult]) -> _Naming:
+    backbones = {cell.labels.get("backbone", "") for cell in cells} - {""}
+    swept = dict.fromkeys(label for cell in cells for label in cell.labels if label not in LABELS)
+    retrievers = {cell.labels.get("retriever") for cell in cells}
+    return _Naming(len(backbones), (*swept, *(["retriever"] if len(retrievers) > 1 else [])))
+
+
+def _place(key: tuple[Row, Column], cells: Sequence[CellResult], draws: int) -> Place:
+    measure = key[1].measure
+    averaged = average_seeds([_values(cell, measure) for cell in cells])[measure]
+    if not averaged:
+        raise DataError(f"the seeds of {_label(key)} share no query; evaluate each on the same queries")
+    values = np.fromiter(averaged.values(), dtype=np.float64)
+    interval = None
+    if len(values) > 1:
+        # the training is no part of the seed: what none changes has one interval
+        label = _label((key[0], key[1]._replace(stage="")))
+        interval = bca_interval(values, rng=generator(f"report {label}", 0), draws=draws)
+    seed_means = tuple(_mean(cell.values[measure].values()) for cell in cells)
+    collapsed = sum(bool(cell.facts.get("collapsed", False)) for cell in cells)
+    return Place(_mean(averaged.values()), interval, len(values), seed_means, collapsed)
+
+
+def _values(cell: CellResult, measure: str) -> PerQuery:
+    return {measure: cell.values[measure]}
+
+
+def _label(key: tuple[Row, Column]) -> str:
+    return " / ".join((key[0].name, *(part for part in key[1] if part)))
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return math.fsum(known) / len(known)
+
+
+def _corrected(family: Mapping[Row, Estimate]) -> list[tuple[Row, Estimate]]:
+    fresh = correct([estimate.p for estimate in family.values()], "holm")
+    return [
+        (row, dataclasses.replace(estimate, corrected_p=p))
+        for (row, estimate), p in zip(family.items(), fresh, strict=True)
+    ]
+
+
+def _trained_twice(
+    seeds: Mapping[tuple[Row, Column], Sequence[PerQuery]], row: Row, before: Column, after: Column
+) -> bool:
+    """Whether two trainings stand behind the columns, not one untrained result shown in both."""
+    one, other = seeds[row, before], seeds[row, after]
+    return not all(left[before.measure] is right[after.measure] for left, right in zip(one, other, strict=False))
+
+
+def _baselines(rows: Sequence[Row], wanted: str | None, first_p: str) -> dict[str, tuple[str, dict[Row, Row]]]:
+    """Letter -> label, and the baseline of each row that has one."""
+    systems = [row for row in rows if not row.reference]
+    tables = [_own(systems, wanted, first_p)] if systems else []
+    for kind in ("retriever", "random"):
+        of = {r: other for r in systems for other in rows if other.reference == kind and other.settings == r.settings}
+        if of:
+            tables.append((" or ".join(dict.fromkeys(other.system for other in of.values())), of))
+    return dict(zip("abc", tables, strict=False))
+
+
+def _same_point(row: Row, other: Row) -> bool:
+    return (row.backbone, row.settings) == (other.backbone, other.settings)
+
+
+def _own(rows: Sequence[Row], wanted: str | None, first_p: str) -> tuple[str, dict[Row, Row]]:
+    known = dict.fromkeys(row.ranker for row in rows)
+    if wanted is not None and wanted not in known:
+        raise UnknownName(f"no ranker {wanted!r} to compare with; the experiment has {', '.join(known)}")
+    chosen = wanted or (first_p if first_p in known else None)
+    if chosen is not None:
+        of = {
+            row: other
+            for row in rows
+            for other in rows
+            if other.ranker == chosen and _same_point(row, other) and row != other
+        }
+        return (_own_words(chosen, rows), of)
+    if len({row.settings for row in rows}) > 1:
+        first = {(row.ranker, row.backbone): row for row in reversed(rows)}
+        own = {row: first[row.ranker, row.backbone] for row in rows}
+        return ("the first setting of the same ranker", {row: other for row, other in own.items() if row != other})
+    return (rows[0].name, dict.fromkeys(rows[1:], rows[0]))
+
+
+def _own_words(ranker: str, rows: Sequence[Row]) -> str:
+    """How a ranker is called that each row meets in its own backbone and sweep point."""
+    shared = ["backbone"] if len({row.backbone for row in rows} - {""}) > 1 else []
+    shared += ["settings"] if len({row.settings for row in rows}) > 1 else []
+    return f"{ranker} of the same {' and '.join(shared)}" if shared else ranker
+
+
+def _first_p(result: ExperimentResult) -> str:
+    """Label under which the experiment has FirstP."""
+    rankers = result.about.get("settings", {}).get("rankers", ())
+    tables = [entry for entry in rankers if isinstance(entry, Mapping)]
+    return next((str(entry.get("label", "firstp")) for entry in tables if entry.get("name") == "firstp"), "firstp")
