@@ -22,7 +22,7 @@ REGISTRIES = (
     ("Rankers to train", "longrank.rankers.zoo", "RANKERS"),
     ("Rankers that need no training", "longrank.rankers.ready", "READY"),
     ("Backbones", "longrank.encoders.registry", "BACKBONES"),
-    ("Losses", "longrank.training.losses", "LOSSES"),
+    ("Losses", "longrank.training.registry", "LOSSES"),
     ("Wrappers that make a ranker read to the end", "longrank.audit.wrappers", "WRAPPERS"),
     ("Chat models", "longrank.chat.registry", "CHATS"),
 )

@@ -6,14 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longrank.chunking.batching import token_budget_batches
-from longrank.chunking.splitters import Greedy, Sampled, Sentences, Sliding, Truncate
+from longrank.chunking.splitters import EvenWindows, Greedy, Sampled, Sentences, Sliding, Truncate
 from longrank.chunking.tokenizers import CachedTokenizer, SubwordTokenizer, WordTokenizer, bert_tokenizer
 from longrank.core.contracts import Splitter, Tokenizer
 from longrank.core.errors import ModelError, SettingsError
 from longrank.core.types import TokenizedText
 
 TOKENIZER = WordTokenizer()
-SPLITTERS: list[Splitter] = [Truncate(7), Greedy(5), Greedy(5, 2), Sliding(6, 4), Sliding(6, 4, 13), Sentences(8)]
+SPLITTERS: list[Splitter] = [
+    Truncate(7),
+    Greedy(5),
+    Greedy(5, 2),
+    Sliding(6, 4),
+    Sliding(6, 4, 13),
+    EvenWindows(6, 4),
+    EvenWindows(6, 4, 13),
+    Sentences(8),
+]
 
 
 def words(count: int) -> TokenizedText:
@@ -39,6 +48,24 @@ def test_sliding_gives_the_papers_window_counts_for_1431_tokens(size: int, strid
 @pytest.mark.parametrize(("tokens", "count"), [(8109, 81), (32768, 328)])
 def test_sliding_counts_for_long_documents(tokens: int, count: int) -> None:
     assert len(bounds(Sliding(150, 100), tokens)) == count
+
+
+def test_even_windows_end_with_a_whole_one_where_sliding_leaves_a_rest() -> None:
+    assert bounds(Sliding(200, 150), 360) == [(0, 200), (150, 350), (300, 360)]
+    assert bounds(EvenWindows(200, 150), 360) == [(0, 200), (80, 280), (160, 360)]
+
+
+@given(count=st.integers(1, 300), size=st.integers(1, 40), data=st.data())
+def test_even_windows_are_as_many_as_sliding_ones_all_of_one_size_and_evenly_apart(
+    count: int, size: int, data: st.DataObject
+) -> None:
+    stride = data.draw(st.integers(1, size))
+    even = bounds(EvenWindows(size, stride), count)
+    assert len(even) == len(bounds(Sliding(size, stride), count))
+    assert {stop - start for start, stop in even} == {min(size, count)}
+    steps = [later - start for (start, _), (later, _) in pairwise(even)]
+    assert not steps or max(steps) <= stride
+    assert not steps or max(steps) - min(steps) <= 1
 
 
 @pytest.mark.parametrize("splitter", [*SPLITTERS, Sampled(Greedy(3), 4)])

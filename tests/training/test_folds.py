@@ -57,7 +57,9 @@ def test_folds_are_read_from_lists_or_objects(tmp_path: Path) -> None:
     assert read_folds(path) == {"1": ("301", "302"), "2": ("303",)}
     path.write_text('{"a": ["301"]}')
     assert read_folds(path) == {"a": ("301",)}
-    for text in ('{"a": "301"}', "3", "{"):
+    path.write_text('{"s1": {"train_qids": ["303"], "predict": {"dev": ["304"], "test": ["301", "302"]}}}')
+    assert read_folds(path) == {"s1": ("301", "302")}
+    for text in ('{"a": "301"}', '{"a": {"test": ["301"]}}', "3", "{"):
         path.write_text(text)
         with pytest.raises(DataError, match=r"folds\.json"):
             read_folds(path)

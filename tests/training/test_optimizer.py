@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from longrank.core.errors import SettingsError
+from longrank.core.types import Document, Query
 from longrank.rankers.neural import NeuralRanker
-from longrank.training.optimizer import freeze, make_optimizer
+from longrank.training.optimizer import freeze, make_optimizer, set_dropout
 from longrank.training.settings import TrainSettings
 
 MakeRanker = Callable[..., NeuralRanker]
@@ -60,3 +61,17 @@ def test_fused_and_plain_optimizers_take_the_same_step(make_ranker: MakeRanker) 
         make_optimizer(ranker, TrainSettings(fused_optimizer=fused)).step()
         stepped.append(torch.cat([p.flatten() for p in ranker.parameters()]))
     assert torch.allclose(stepped[0], stepped[1], atol=1e-7)
+
+
+def test_dropout_is_set_where_it_is_on(make_ranker: MakeRanker) -> None:
+    ranker = make_ranker("parade-transformer")
+    before = {name: part.p for name, part in ranker.named_modules() if isinstance(part, torch.nn.Dropout)}
+    assert set(before.values()) == {0.0, 0.1}  # of attention, and of all else
+    set_dropout(ranker, 0.0)
+    ranker.train()
+    query, documents = Query("q", "find"), [Document("d", "one two three " * 8)]
+    assert torch.equal(ranker(query, documents), ranker(query, documents))
+    again = make_ranker("parade-transformer")
+    set_dropout(again, 0.3)
+    after = {name: part.p for name, part in again.named_modules() if isinstance(part, torch.nn.Dropout)}
+    assert after == {name: 0.3 if rate else 0.0 for name, rate in before.items()}

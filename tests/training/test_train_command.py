@@ -10,9 +10,10 @@ import torch
 import typer
 from typer.testing import CliRunner, Result
 
+from longrank.cli.rerank import rerank
 from longrank.cli.train import train
-from longrank.core.errors import LongrankError, SettingsError, TrainingError, UnknownName
-from longrank.core.types import Collection, Run
+from longrank.core.errors import CheckpointError, LongrankError, SettingsError, TrainingError, UnknownName
+from longrank.core.types import CharSpan, Collection, GoldSpan, Qrels, Run
 from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.trec import read_run, write_run
 from longrank.corpora.splits import write_splits
@@ -176,6 +177,54 @@ def test_passage_level_training_and_a_preset_run(command: Command, tmp_path: Pat
     assert summary["settings"]["train"]["batch_size"] == 2  # the file's own word counts
 
 
+def test_what_was_trained_on_few_tokens_can_read_more_and_fewer(command: Command, tmp_path: Path) -> None:
+    command()
+    app = typer.Typer()
+    app.command()(rerank)
+    base = [str(tmp_path / "out/seed0/main/best"), str(tmp_path / "collection"), "--candidates"]
+    base += [str(tmp_path / "near.trec"), "--out", str(tmp_path / "new.trec"), "--split", "dev"]
+    cuts = {}
+    for tokens in ("6", "12", "24"):
+        result = CliRunner().invoke(app, [*base, "--read", f"tokens={tokens}"])
+        assert result.exit_code == 0, result.output
+        cuts[tokens] = int(result.output.partition("(")[2].partition(" tokens")[0] or 0)
+    plain = CliRunner().invoke(app, base)
+    # q4 and q5 have seven candidates each, six tokens apart where all are longer than both
+    assert cuts["6"] - cuts["12"] == 6 * 14
+    assert cuts["12"] > cuts["24"]
+    assert f"({cuts['12']} tokens)" in plain.output
+    for wrong, message in (("tokens=many", "give a number of tokens"), ("layers=1", "no length")):
+        failed = CliRunner().invoke(app, [*base, "--read", wrong])
+        assert isinstance(failed.exception, SettingsError)
+        assert message in str(failed.exception)
+
+
+def test_mitigations_can_be_asked_for(command: Command, tmp_path: Path, collection: Collection) -> None:
+    # of the training queries' evidence three stand at the start and one further back: bins of two weigh 2/3 and 2
+    starts = {"good0": 0, "good1": 0, "good2": 0, "good3": 50}
+    spans = tuple(GoldSpan(f"q{name[-1]}", name, CharSpan(start, start + 2), "test") for name, start in starts.items())
+    save_collection(replace(collection, spans=spans), tmp_path / "spans")
+    write_splits(tmp_path / "spans", {"train": ("q0", "q1", "q2", "q3"), "dev": ("q4", "q5")})
+    losses = {}
+    changes = {
+        "plain": (),
+        "weighted": ("position_weights={bins = 2}",),
+        "shuffled": ("shuffle={unit = 'words'}",),
+        "offsets": ("positions='random-offsets'",),
+        "spread": ("positions='sorted-random'",),
+    }
+    for name, change in changes.items():
+        command(f"collection='{tmp_path}/spans'", f"out='{tmp_path}/{name}'", "train.epochs=2", *change)
+        losses[name] = json.loads((tmp_path / name / "summary.json").read_text())["outcomes"][0]["log"]["losses"]
+    assert len({tuple(values) for values in losses.values()}) == len(changes)
+    with pytest.raises(TrainingError, match="other settings"):
+        command(f"collection='{tmp_path}/spans'", f"out='{tmp_path}/plain'", "train.epochs=2", *changes["weighted"])
+    with pytest.raises(TrainingError, match=r"spans\.jsonl"):
+        command(f"out='{tmp_path}/none'", *changes["weighted"])
+    with pytest.raises(SettingsError, match="leave passage_level and shuffle out"):
+        command("passage_level=true", *changes["weighted"])
+
+
 @pytest.mark.parametrize(
     ("override", "kind", "message"),
     [
@@ -193,6 +242,25 @@ def test_settings_that_do_not_fit_are_named(
 ) -> None:
     with pytest.raises(kind, match=message):
         command(override)
+
+
+def test_data_that_cannot_be_trained_on_is_refused_before_anything_is_written(
+    command: Command, tmp_path: Path, collection: Collection
+) -> None:
+    command(options=("--estimate",))  # the fixture's data are fine
+    write_splits(tmp_path / "collection", {"train": (), "dev": ("q4", "q5")})
+    with pytest.raises(TrainingError, match="none of the 0 training queries"):
+        command()
+    nothing = {query_id: dict.fromkeys(row, 0) for query_id, row in collection.qrels.grades.items()}
+    save_collection(replace(collection, qrels=Qrels(nothing)), tmp_path / "one-class")
+    write_splits(tmp_path / "one-class", {"train": ("q0", "q1"), "dev": ("q4", "q5")})
+    with pytest.raises(TrainingError, match="2 have no relevant document"):
+        command(f"collection='{tmp_path}/one-class'", f"out='{tmp_path}/other'")
+    with pytest.raises(LongrankError, match="no split 'training'"):
+        command("train_split='training'", f"out='{tmp_path}/third'")
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
+        command(f"init='{tmp_path}/collection'", f"out='{tmp_path}/fourth'")
+    assert not list(tmp_path.glob("*/seed*"))
 
 
 def test_the_estimate_counts_examples_and_leaves_the_ranker_alone(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from longrank.core.errors import MissingExtra, SettingsError, TrainingError
 from longrank.core.types import Collection, Document, Run
@@ -288,6 +289,74 @@ def test_a_full_disk_leaves_the_old_state(
     assert torch.equal(weights(whole), weights(resumed))
 
 
+def test_a_full_disk_leaves_the_old_checkpoint(
+    make_ranker: MakeRanker,
+    sampler: CandidateSampler,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    weights: Weights,
+) -> None:
+    import safetensors.torch
+
+    settings = TrainSettings.model_validate({**FAST, "epochs": 2})
+    written, checkpoints = safetensors.torch.save_file, 0
+
+    def save_file(tensors: dict[str, torch.Tensor], path: Path) -> None:
+        nonlocal checkpoints
+        checkpoints += "aggregator" in path.name
+        if checkpoints == 2:
+            raise OSError(28, "No space left on device")
+        written(tensors, path)
+
+    monkeypatch.setattr(safetensors.torch, "save_file", save_file)
+    with pytest.raises(OSError, match="No space left"):
+        fit(make_ranker(), sampler, settings=settings, folder=tmp_path / "full")
+    monkeypatch.undo()
+    first = make_ranker()
+    fit(first, sampler, settings=settings.model_copy(update={"epochs": 1}), folder=tmp_path / "first")
+    assert torch.equal(weights(checkpoint.load(tmp_path / "full" / "best")), weights(first))
+    whole, resumed = make_ranker(), make_ranker()
+    fit(whole, sampler, settings=settings, folder=tmp_path / "whole")
+    fit(resumed, sampler, settings=settings, folder=tmp_path / "full")
+    assert torch.equal(weights(whole), weights(resumed))
+
+
+def test_gradients_are_clipped_to_the_norm_asked_for(train: Train, tmp_path: Path) -> None:
+    norms: list[float] = []
+
+    def note(optimizer: torch.optim.Optimizer, arguments: object, named: object) -> None:
+        found = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        norms.append(torch.cat([gradient.flatten() for gradient in found]).norm().item())
+
+    handle = register_optimizer_step_pre_hook(note)
+    try:
+        train(dropout=False, max_gradient_norm=0.01)
+    finally:
+        handle.remove()
+    before = [json.loads(line)["gradient_norm"] for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert min(before) > 0.01
+    assert norms == pytest.approx([0.01] * 3, rel=1e-3)
+
+
+def test_weights_decay_by_rate_times_decay_where_nothing_is_learnt(
+    make_ranker: MakeRanker, sampler: CandidateSampler, tmp_path: Path
+) -> None:
+    # examples of weight 0 have no gradient; three updates at rate .01 and decay 2 leave (1 - .02) ** 3
+    class Weightless:
+        def __len__(self) -> int:
+            return len(sampler)
+
+        def epoch(self, number: int) -> Iterator[TrainExample]:
+            return (replace(example, weight=0.0) for example in sampler.epoch(number))
+
+    rates = {"backbone_rate": 0.01, "aggregator_rate": 0.01, "warmup_fraction": 0.0, "weight_decay": 2.0}
+    ranker = make_ranker()
+    before = {name: value.clone() for name, value in ranker.aggregator.named_parameters()}
+    fit(ranker, Weightless(), settings=TrainSettings.model_validate({**FAST, **rates}), folder=tmp_path)
+    for name, value in ranker.aggregator.named_parameters():
+        assert torch.allclose(value, before[name] * 0.98**3), name
+
+
 def test_an_empty_training_set_is_refused(make_ranker: MakeRanker, tmp_path: Path) -> None:
     class Nothing:
         def __len__(self) -> int:
@@ -347,6 +416,17 @@ def test_tensorboard_that_is_not_installed_is_named(train: Train, monkeypatch: p
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtra, match="tensorboard"):
         train(tensorboard=True)
+
+
+def test_tensorboard_gets_the_values_of_every_update(train: Train, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs the extra tensorboard")
+    train(tensorboard=True)
+    (path,) = (tmp_path / "run" / "tensorboard").iterdir()
+    written = path.read_bytes()
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    # each value is an event that names its series once
+    for name in ("loss", "rate_factor", "gradient_norm", "tokens_per_second"):
+        assert written.count(name.encode()) == len(lines) == 3
 
 
 def test_the_settings_can_be_read_without_loading_torch() -> None:

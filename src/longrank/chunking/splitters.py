@@ -79,6 +79,43 @@ class Sliding:
 
 
 @dataclass(frozen=True)
+class EvenWindows:
+    """Windows of exactly ``size`` tokens, evenly spaced at most ``stride`` apart, over the first ``max_tokens`` tokens.
+
+    The last one ends with the text and is as long as the others: a shorter one would favour evidence at the end
+    wherever scores fall with length.
+    """
+
+    size: int
+    stride: int
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        _positive(size=self.size, stride=self.stride, max_tokens=self.max_tokens)
+        if self.stride > self.size:
+            raise SettingsError(f"stride {self.stride} is larger than the window {self.size}: tokens would be skipped")
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest span."""
+        return self.size
+
+    def split(self, text: TokenizedText) -> SplitText:
+        """As many windows as ``Sliding`` has; a text that fits into one is one.
+
+        >>> from longrank.chunking.tokenizers import WordTokenizer
+        >>> text = WordTokenizer().tokenize("a b c d e f g")
+        >>> [(span.start, span.stop) for span in EvenWindows(4, 2).split(text).spans]
+        [(0, 4), (2, 6), (3, 7)]
+        """
+        end = len(text) if self.max_tokens is None else min(self.max_tokens, len(text))
+        rest = max(0, end - self.size)
+        gaps = ceil(rest / self.stride)
+        starts = [-(-at * rest // gaps) if gaps else 0 for at in range(gaps + 1)]
+        return _spans(text, [(start, min(start + self.size, end)) for start in starts])
+
+
+@dataclass(frozen=True)
 class Sentences:
     """Whole sentences packed into chunks of at most ``size`` tokens; a longer sentence is divided."""
 

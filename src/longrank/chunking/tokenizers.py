@@ -4,6 +4,7 @@ import importlib.util
 import re
 import zlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -81,6 +82,10 @@ class SubwordTokenizer:
         offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
         return TokenizedText(text, self._name, _ints(encoding.ids), offsets[:, 0], offsets[:, 1])
 
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text, counted together on all cores."""
+        return [len(encoding) for encoding in self._fast.encode_batch(list(texts), add_special_tokens=False)]
+
     def save(self, path: Path) -> None:
         """Write the tokenizer as a ``tokenizer.json``."""
         self._fast.save(str(path))
@@ -113,6 +118,17 @@ class CachedTokenizer:
             _, oldest = self._known.popitem(last=False)
             self._held -= len(oldest)
         return fresh
+
+
+def token_lengths(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
+    """Number of tokens of each text, in one batch where the tokenizer can.
+
+    >>> token_lengths(WordTokenizer(), ["Long, long ago", ""])
+    [4, 0]
+    """
+    if isinstance(tokenizer, SubwordTokenizer):
+        return tokenizer.lengths(texts)
+    return [len(tokenizer.tokenize(text)) for text in texts]
 
 
 def wheel_model_folder(package: str) -> Path | None:

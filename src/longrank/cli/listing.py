@@ -92,6 +92,6 @@ def _registry(kind: Kind) -> "Iterable[Entry[Any]]":
         from longrank.encoders.registry import BACKBONES
 
         return BACKBONES
-    from longrank.training.losses import LOSSES
+    from longrank.training.registry import LOSSES
 
     return LOSSES

@@ -10,12 +10,14 @@ from array import array
 from collections.abc import Collection as Many
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from longrank.chunking.tokenizers import token_lengths
 from longrank.core.contracts import Tokenizer
 from longrank.core.disk import atomic_path, write_atomic
 from longrank.core.errors import DataError, UnknownDocument
@@ -23,6 +25,7 @@ from longrank.core.progress import track
 from longrank.core.types import Document, IntArray
 
 _META = "passages.json"
+_BATCH = 1024  # passages tokenised together
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +88,15 @@ def count_passages(documents: Iterable[Document], tokenizer: Tokenizer) -> Passa
     ([3, 1], 1)
     """
     texts, lengths, rows = list[str](), list[int](), dict[str, int]()
-    for document in documents:
+    for document, length in _counted(documents, tokenizer):
         rows[document.id] = len(texts)
         texts.append(document.text)
-        lengths.append(len(tokenizer.tokenize(document.text)))
+        lengths.append(length)
     return Passages(texts, np.asarray(lengths, dtype=np.int32), rows, tokenizer.name)
 
 
 def store_passages(folder: Path, documents: Iterable[Document], tokenizer: Tokenizer, *, ids: Many[str]) -> Passages:
-    """Passages on disk, read one at a time; the numbers of ``ids`` alone are kept, for they are few."""
+    """Passages on disk, read a thousand at a time; the numbers of ``ids`` alone are kept, for they are few."""
     if folder.exists() and not (folder / _META).is_file():
         raise DataError(f"{folder} exists and does not hold passages; choose another folder, or remove it first")
     with atomic_path(folder) as temporary:
@@ -101,16 +104,23 @@ def store_passages(folder: Path, documents: Iterable[Document], tokenizer: Token
         rows: dict[str, int] = {}
         starts, lengths, at = array("q", [0]), array("i"), 0
         with (temporary / "texts.bin").open("wb") as stream:
-            for number, document in enumerate(track(documents, "tokenising passages")):
+            counted = _counted(track(documents, "tokenising passages"), tokenizer)
+            for number, (document, length) in enumerate(counted):
                 if document.id in ids:
                     rows[document.id] = number
                 at += stream.write(document.text.encode("utf-8", "replace"))
                 starts.append(at)
-                lengths.append(len(tokenizer.tokenize(document.text)))
+                lengths.append(length)
         np.save(temporary / "starts.npy", np.frombuffer(starts, dtype=np.int64))
         np.save(temporary / "tokens.npy", np.array(lengths, dtype=np.int32))
         write_atomic(temporary / _META, json.dumps({"tokenizer": tokenizer.name, "rows": rows}))
     return open_passages(folder)
+
+
+def _counted(documents: Iterable[Document], tokenizer: Tokenizer) -> Iterator[tuple[Document, int]]:
+    stream = iter(documents)
+    while batch := list(islice(stream, _BATCH)):
+        yield from zip(batch, token_lengths(tokenizer, [document.text for document in batch]), strict=True)
 
 
 def open_passages(folder: Path) -> Passages:

@@ -5,9 +5,14 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from longrank.core.fingerprint import fingerprint
 from longrank.core.settings import Settings, to_spec
+from longrank.synthetic.debias import DebiasSettings
 from longrank.training.pools import NegativeSettings
 from longrank.training.settings import TrainSettings, preset
+from longrank.training.weights import PositionWeights
+
+DrawnPositions = Literal["random-offsets", "sorted-random"]
 
 
 class StageConfig(Settings):
@@ -50,6 +55,9 @@ class TrainConfig(Settings):
     negatives: NegativeSettings = NegativeSettings()
     train: TrainSettings = TrainSettings()
     stages: tuple[StageConfig, ...] = ()
+    position_weights: PositionWeights | None = Field(None, description="inverse-propensity weights, from spans")
+    shuffle: DebiasSettings | None = Field(None, description="shuffle the documents' segments, each epoch anew")
+    positions: DrawnPositions | None = Field(None, description="position ids drawn anew for every training row")
 
     @field_validator("candidates", mode="before")
     @classmethod
@@ -73,7 +81,19 @@ class TrainConfig(Settings):
             raise ValueError("folds are tested, not validated on: leave validation_split out")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {list(self.seeds)} hold one twice")
+        if self.position_weights is not None and (self.passage_level or self.shuffle is not None):
+            raise ValueError(
+                "position_weights go by where evidence stands in a whole document as it is: leave passage_level and "
+                "shuffle out"
+            )
         return self
+
+    @property
+    def mark(self) -> str:
+        """Fingerprint of what a folder of results depends on; an option that is not used leaves it alone."""
+        later = {"position_weights", "shuffle", "positions"}
+        unused = {name for name in later if getattr(self, name) is None}
+        return fingerprint(self.model_dump(exclude={"seeds", "out", "device"} | unused))
 
 
 def named_candidates(value: Any) -> Any:

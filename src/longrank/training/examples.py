@@ -1,5 +1,6 @@
 """Training examples: a query, a relevant document and others that are not."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +13,19 @@ from longrank.core.types import Collection, Document, Query, Run
 
 @dataclass(frozen=True)
 class TrainExample:
-    """One step's worth of ranking: the positive should score above every negative."""
+    """One step's worth of ranking: the positive should score above every negative.
+
+    Its loss is multiplied by ``weight``; weights that average 1 leave the size of the updates as it is.
+    """
 
     query: Query
     positive: Document
     negatives: tuple[Document, ...]
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf:
+            raise TrainingError(f"an example's weight is a number from 0 on, got {self.weight} at {self.query.id!r}")
 
 
 class Sampler(Protocol):

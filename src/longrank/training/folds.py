@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from longrank.core.errors import DataError, TrainingError
 from longrank.core.types import Query, Run, RunNotes
@@ -18,7 +18,11 @@ class Fold(NamedTuple):
 
 
 def read_folds(path: Path) -> dict[str, tuple[str, ...]]:
-    """Query ids of each fold, from a JSON object of lists or a list of lists (named 1, 2, ...)."""
+    """Query ids of each fold, from a JSON object of lists or a list of lists (named 1, 2, ...).
+
+    Capreolus' files, in which PARADE's and CEDR's five folds of Robust04 are published, are read too: a fold is what
+    ``predict.test`` names.
+    """
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -27,9 +31,17 @@ def read_folds(path: Path) -> dict[str, tuple[str, ...]]:
         raise DataError(f"{path} is not valid JSON: {error}") from None
     if isinstance(table, list):
         table = {str(number): ids for number, ids in enumerate(table, start=1)}
+    if isinstance(table, dict):
+        table = {name: _tested(ids) for name, ids in table.items()}
     if not isinstance(table, dict) or not all(isinstance(ids, list) for ids in table.values()):
         raise DataError(f"{path} must be a JSON object (or list) of lists of query ids")
     return {str(name): tuple(str(query_id) for query_id in ids) for name, ids in table.items()}
+
+
+def _tested(fold: Any) -> Any:
+    """The ids that a fold of Capreolus tests; any other fold as it is."""
+    test = fold.get("predict", {}).get("test") if isinstance(fold, dict) else None
+    return fold if test is None else list(test)
 
 
 def cross_validation(folds: Mapping[str, Sequence[str]], queries: Mapping[str, Query]) -> Iterator[Fold]:

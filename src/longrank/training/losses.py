@@ -1,6 +1,6 @@
 """Losses over scores [queries, 1 + negatives] whose first column is the positive; each gives one number.
 
-Sums over queries are left to the trainer, which averages over an update's queries.
+Sums over queries are left to the trainer, which averages over an update's queries, each times its weight.
 """
 
 from collections.abc import Callable

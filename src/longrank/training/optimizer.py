@@ -1,4 +1,4 @@
-"""Which parameters learn, and how fast."""
+"""Which parameters learn, how fast, and with how much dropout."""
 
 from typing import Any
 
@@ -21,6 +21,15 @@ def freeze(ranker: NeuralRanker, settings: TrainSettings) -> None:
             raise SettingsError(f"freeze_layers={settings.freeze_layers}, but the backbone has {len(layers)} layers")
         for layer in layers[: settings.freeze_layers]:
             layer.requires_grad_(False)
+
+
+def set_dropout(ranker: NeuralRanker, rate: float) -> None:
+    """Give every dropout that is on this rate; attention dropout, off unless a backbone asks for it, stays off."""
+    for part in ranker.modules():
+        if isinstance(part, nn.Dropout) and part.p > 0:
+            part.p = rate
+        elif isinstance(part, nn.MultiheadAttention) and part.dropout > 0:
+            part.dropout = rate
 
 
 def make_optimizer(ranker: NeuralRanker, settings: TrainSettings) -> torch.optim.Optimizer:

@@ -36,7 +36,7 @@ class PassageLevel:
                     strict=True,
                 )
             )
-            yield TrainExample(example.query, positive, tuple(negatives))
+            yield TrainExample(example.query, positive, tuple(negatives), example.weight)
 
 
 def _passage(document: Document, split: SplitText, rng: np.random.Generator) -> Document:

@@ -39,13 +39,15 @@ class NegativeSettings(Settings):
         return self.hard + self.medium + self.random
 
 
+_NOTHING: IntArray = np.array([], dtype=np.int32)
+
+
 class _Pool(NamedTuple):
     """Documents of a query, by number."""
 
     positives: IntArray
     hard: IntArray
     medium: IntArray
-    relevant: frozenset[str]  # also those the collection does not have
 
 
 class PoolSampler:
@@ -96,7 +98,9 @@ class PoolSampler:
             positive = self._document(pool.positives[rng.integers(len(pool.positives))])
             chosen = [*_draw(rng, pool.hard, self.negatives.hard), *_draw(rng, pool.medium, self.negatives.medium)]
             found = [self._document(number) for number in chosen]
-            found += self._random(rng, avoid=pool.relevant | {document.id for document in found})
+            if self.negatives.random:
+                relevant = self.collection.qrels.relevant(query_id)
+                found += self._random(rng, avoid=relevant | {document.id for document in found})
             yield TrainExample(self.collection.queries[query_id], positive, tuple(found))
 
     def _document(self, number: np.int32) -> Document:
@@ -130,10 +134,11 @@ class PoolSampler:
             self._numbered([d for d in sorted(relevant) if d in documents]),
             self._numbered([d for d in hard if d not in relevant and d in documents]),
             self._numbered([d for d in medium if d not in relevant and d in documents]),
-            relevant,
         )
 
     def _numbered(self, ids: Sequence[str]) -> IntArray:
+        if not ids:  # of 350,000 queries without medium negatives, all share this one
+            return _NOTHING
         return np.array([self._numbers.setdefault(d, len(self._numbers)) for d in ids], dtype=np.int32)
 
     def _unusable(self, query_id: str, pool: _Pool) -> str | None:
@@ -144,7 +149,8 @@ class PoolSampler:
             return "no relevant document"
         if len(pool.hard) < settings.hard or len(pool.medium) < settings.medium:
             return "too few negatives"
-        if settings.random and len(self.collection.documents) - len(pool.relevant) < settings.count:
+        relevant = len(self.collection.qrels.relevant(query_id)) if settings.random else 0
+        if settings.random and len(self.collection.documents) - relevant < settings.count:
             return "too few negatives"
         return None
 

@@ -9,7 +9,7 @@ from longrank.core.types import Run
 from longrank.rankers.neural import NeuralRanker
 from longrank.training.examples import Sampler
 from longrank.training.settings import TrainSettings
-from longrank.training.trainer import Teach, TrainLog, Validate, fit
+from longrank.training.trainer import Augment, Teach, TrainLog, Validate, fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,7 @@ def fit_stages(
     *,
     folder: Path,
     validate: Validate | None = None,
+    augment: Augment | None = None,
     teach: Teach | None = None,
 ) -> dict[str, TrainLog]:
     """Train stage after stage, each in ``folder/<name>`` and each resumable; gives the logs by name."""
@@ -35,7 +36,13 @@ def fit_stages(
         raise TrainingError(f"stages need names of their own, got {', '.join(names) or 'none'}")
     return {
         stage.name: fit(
-            ranker, stage.sampler, settings=stage.settings, folder=folder / stage.name, validate=validate, teach=teach
+            ranker,
+            stage.sampler,
+            settings=stage.settings,
+            folder=folder / stage.name,
+            validate=validate,
+            augment=augment,
+            teach=teach,
         )
         for stage in stages
     }

@@ -48,7 +48,10 @@ class TrainSettings(Settings):
     fused_optimizer: bool = False
     early_stopping: int | None = Field(None, ge=1, description="epochs without improvement after which to stop")
     stop_on_collapse: bool = False
-    tensorboard: bool = False
+    tensorboard: bool = Field(False, description="write TensorBoard's files too (extra tensorboard)")
+    dropout: float | None = Field(
+        None, ge=0, lt=1, description="rate of every dropout that is on; the model's own if not given"
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TrainSettings":

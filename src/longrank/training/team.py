@@ -1,14 +1,15 @@
 """Several processes as one: each takes a share of an update's queries, and their gradients are added up.
 
-The processes are started by ``accelerate launch`` or ``torchrun``, whose environment variables are read here. With the
-same settings the result is that of one process, up to dropout and rounding; states and checkpoints are the same.
+The processes are started by ``accelerate launch``, ``torchrun`` or ``mpirun``, whose environment variables are read
+here. With the same settings the result is that of one process, up to dropout and rounding; states and checkpoints are
+the same.
 """
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,12 @@ from longrank.core.seeds import derive
 
 T = TypeVar("T")
 _PATIENCE = timedelta(hours=12)  # the others wait while the first validates
+# rank, size and rank on this machine, as torchrun (so accelerate), Open MPI and MPICH or Intel MPI call them
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+)
 
 
 @dataclass(frozen=True)
@@ -68,12 +75,33 @@ class Team:
 
 def join_team() -> Team:
     """The team that the launcher's environment describes, joined on the first call."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    place = _place()
+    if place.size == 1:
         return Team()
     if not torch.distributed.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        torch.distributed.init_process_group(backend, timeout=_PATIENCE)
+        torch.distributed.init_process_group(backend, timeout=_PATIENCE, rank=place.rank, world_size=place.size)
     return Team(torch.distributed.get_rank(), torch.distributed.get_world_size())
+
+
+def own_device(device: str) -> str:
+    """The device of this process: with several processes a machine, ``cuda`` is the card of its number."""
+    place = _place()
+    return f"{device}:{place.local}" if device == "cuda" and place.size > 1 else device
+
+
+class _Place(NamedTuple):
+    rank: int = 0
+    size: int = 1
+    local: int = 0
+
+
+def _place() -> _Place:
+    for rank, size, local in _LAUNCHERS:
+        if int(os.environ.get(size, "1")) > 1:
+            own = int(os.environ[rank])
+            return _Place(own, int(os.environ[size]), int(os.environ.get(local, own)))
+    return _Place()
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:

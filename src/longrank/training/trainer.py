@@ -24,7 +24,7 @@ from longrank.training.examples import Sampler, TrainExample, examples_per_epoch
 from longrank.training.forward import Asked, check_forward, train_scores
 from longrank.training.journal import Journal
 from longrank.training.losses import Loss, Targets
-from longrank.training.optimizer import freeze, make_optimizer
+from longrank.training.optimizer import freeze, make_optimizer, set_dropout
 from longrank.training.registry import LOSSES
 from longrank.training.schedule import rate_factor
 from longrank.training.settings import TrainSettings
@@ -160,6 +160,8 @@ def _job(
         raise TrainingError("the training set is empty")
     check_forward(ranker, settings)
     freeze(ranker, settings)
+    if settings.dropout is not None:
+        set_dropout(ranker, settings.dropout)
     loss = LOSSES.build(Spec(settings.loss, settings.loss_params))
     device = next(ranker.parameters()).device.type
     scaler = torch.amp.GradScaler(device, enabled=settings.precision == "fp16")
@@ -240,7 +242,7 @@ def _loss(job: _Job, progress: _Progress, example: TrainExample, scores: Tensor)
     if job.teach is not None:
         known = job.teach(example.query, [example.positive, *example.negatives])
         teacher = torch.tensor(known, dtype=scores.dtype, device=scores.device).unsqueeze(0)
-    value = job.loss(scores.unsqueeze(0), Targets(teacher))
+    value = job.loss(scores.unsqueeze(0), Targets(teacher)) * example.weight
     if not torch.isfinite(value):
         raise _broken(job, progress, f"the loss is {value.item()} at query {example.query.id!r}")
     progress.loss_sum += value.item()
