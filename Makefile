@@ -41,8 +41,9 @@ format: install ## rewrite the code in the house format
 unit: install ## the quick tests only
 	$(BIN)/pytest -m "not slow and not science"
 
-test-slow: install ## oracles and experiments that take minutes
+test-slow: install ## oracles and experiments that take minutes, and each framework in an environment of its own
 	$(BIN)/pytest -m "slow"
+	bash tests/frameworks.sh
 
 bench: install ## ratios against peers; results on standard output
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done

@@ -24,7 +24,7 @@ _CACHE, _LABEL = ".longrank", "collection.json"
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """File names of one format and what reads them."""
 
     name: str
@@ -35,16 +35,16 @@ class _Layout:
 
 
 _LAYOUTS = (
-    _Layout("beir", ("corpus.jsonl",), "queries.jsonl", beir.read_corpus, beir.read_queries),
-    _Layout("jsonl", ("documents.jsonl",), "queries.jsonl", jsonl.read_documents, jsonl.read_queries),
-    _Layout(
+    Layout("beir", ("corpus.jsonl",), "queries.jsonl", beir.read_corpus, beir.read_queries),
+    Layout("jsonl", ("documents.jsonl",), "queries.jsonl", jsonl.read_documents, jsonl.read_queries),
+    Layout(
         "flexneuart",
         ("AnswerFields.jsonl",),
         "QuestionFields.jsonl",
         flexneuart.read_documents,
         flexneuart.read_queries,
     ),
-    _Layout("tsv", ("documents.tsv", "collection.tsv"), "queries.tsv", tsv.read_documents, tsv.read_queries),
+    Layout("tsv", ("documents.tsv", "collection.tsv"), "queries.tsv", tsv.read_documents, tsv.read_queries),
 )
 
 
@@ -64,7 +64,7 @@ def load_folder(
     kept in a folder '.longrank' beside it.
     """
     folder = Path(path)
-    layout, documents_path = _detect(folder)
+    layout, documents_path = detect(folder)
     read = layout.read_documents
     if layout.name == "beir" and not include_title:
         read = _without_titles
@@ -129,7 +129,8 @@ def check_run(run: Run, collection: Collection) -> None:
     _check_known(run.scores, collection, where=f"run {run.name!r}")
 
 
-def _detect(folder: Path) -> tuple[_Layout, Path]:
+def detect(folder: Path) -> tuple[Layout, Path]:
+    """The format of a folder and its documents file; exactly one must be there."""
     found = [(layout, path) for layout in _LAYOUTS for name in layout.documents if (path := find_file(folder, name))]
     if not folder.is_dir():
         raise DataError(f"no folder {folder}")
