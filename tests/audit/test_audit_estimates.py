@@ -135,6 +135,15 @@ def test_false_alarms_of_every_p_value_are_near_five_percent() -> None:
     assert (rates < 0.078).all(), rates
 
 
+def test_a_band_stays_finite_where_most_queries_answer_alike() -> None:
+    table = np.ones((16, 3))
+    table[0, 1] = table[3, 2] = 0.5  # a draw of sixteen misses one of these more than once in three times
+    band = estimates.simultaneous_band(table, level=0.95, rng=rng(1))
+    assert (band.high - band.low).max() < 0.5
+    assert band.low[0] == band.high[0] == 1.0
+    assert band.low[1] < 31 / 32 < band.high[1]
+
+
 def test_bands_and_intervals_cover_near_ninety_five_percent() -> None:
     band, interval = simulate_coverage(150, queries=200, seed=9)
     assert 0.90 < band <= 0.993

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from longrank.audit.card import make_card, read_card
+from longrank.audit.card import make_card, read_card, write_card
 from longrank.audit.design import AuditDesign
 from longrank.audit.planted import RandomScores, Windowed, WordMatch
 from longrank.audit.run import audit
@@ -16,7 +16,7 @@ from longrank.cli.board import board as board_command
 from longrank.cli.harden import harden as harden_command
 from longrank.cli.probe import probe as probe_command
 from longrank.core.errors import DataError
-from longrank.reports.board import write_board
+from longrank.reports.board import board_table, write_board
 from longrank.reports.card import write_card_page
 
 
@@ -74,6 +74,21 @@ def test_a_board_has_a_row_a_card_whatever_their_order(
     assert page.count('scope="row"') == 2
     with pytest.raises(DataError, match="at least one card"):
         write_board(tmp_path / "none.html", [])
+
+
+def test_a_board_shows_latencies_where_they_are_known(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    cards = [make_card(audit(bag_of_words, small, name=name)) for name in ("b", "a")]
+    table = board_table(cards, latencies=[None, 0.25])
+    assert table.columns[-1].heading == "s for 1,000 tokens"
+    assert [row[-1] for row in table.rows] == [None, 0.25]
+    assert len(board_table(cards).columns) == len(table.columns) - 1
+    write_card(cards[0], tmp_path / "card.json")
+    (tmp_path / "timings.json").write_text('{"seconds_per_1000_tokens": 0.125}')
+    done = CliRunner().invoke(app(), ["board", str(tmp_path / "card.json"), "--out", str(tmp_path / "board.html")])
+    assert done.exit_code == 0, done.output
+    assert "0.125" in (tmp_path / "board.html").read_text()
 
 
 def test_the_audit_command_writes_a_card_and_fails_when_too_much_is_lost(

@@ -1,5 +1,7 @@
 """Wrappers by hand, and the advice that planted scorers get."""
 
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from longrank.audit.design import make_design
 from longrank.audit.harden import harden, load_hardened, write_config
 from longrank.audit.planted import RandomScores, Windowed, WordMatch
+from longrank.audit.response import asked_again
 from longrank.audit.settings import AuditSettings
 from longrank.audit.sources import Source
 from longrank.audit.wrappers import (
@@ -93,6 +96,30 @@ def test_a_short_window_is_hardened_by_the_best_chunk(tmp_path: Path, source: So
     asked = Query("q", "lighthouse")
     assert ranker.score(asked, late).values == [0.0]
     assert loaded.score(asked, late).values[0] > 0
+
+
+def test_wrappers_that_are_tried_one_after_the_other_score_no_chunk_twice(
+    tmp_path: Path, source: Source, bag_of_words: WordMatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Watched:
+        def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+            if not asked_again():
+                asked.extend((query.text, document.text) for document in documents)
+            exact = Windowed(bag_of_words, 60).score(query, documents).values
+            noise = (zlib.crc32(document.text.encode()) % 1000 / 100 for document in documents)
+            return Scores([value + extra for value, extra in zip(exact, noise, strict=True)])
+
+    design = make_design(source, AuditSettings(queries=8, slots=3, lengths=(192,), draws=199, tolerance=0.001))
+    result = harden(Watched(), design, name="mine", longest=128, folder=tmp_path)
+    assert [trial.wrapper and trial.wrapper.name for trial in result.trials][1:4] == [
+        "chunk-max",
+        "calibrated-max",
+        "first-and-best",
+    ]
+    of_audits = [pair for pair in asked if pair[0] in {query.text for query in design.queries}]
+    assert len(of_audits) == len(set(of_audits))
 
 
 def test_a_ranker_that_reads_to_the_end_is_left_alone(source: Source, bag_of_words: WordMatch) -> None:

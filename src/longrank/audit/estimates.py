@@ -200,7 +200,9 @@ def _largest_t(table: Floats, weights: Floats) -> Floats:
     mean = table.mean(axis=0)
     shifted = table - mean  # the spread is taken about the mean, so that squares do not cancel
     moved = weights @ shifted / queries
-    variance = (weights @ shifted**2 / queries - moved**2) / (queries - 1)
+    drawn = (weights @ shifted**2 / queries - moved**2) / (queries - 1)
+    # few queries with many equal values give draws without any spread: none counts as less than half of the table's
+    variance = np.maximum(drawn, _errors(table) ** 2 / 4)
     # a slot whose values are all the same cannot leave its band
     usable = variance > 1e-24
     scores = np.where(usable, np.abs(moved) / np.sqrt(np.where(usable, variance, 1.0)), 0.0)

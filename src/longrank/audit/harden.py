@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from longrank.audit.design import AuditDesign
+from longrank.audit.memory import RememberedScores
 from longrank.audit.run import Audit, audit
 from longrank.audit.verdict import Outcome
 from longrank.audit.window import LONGEST, Window, probe_window
@@ -23,7 +24,7 @@ from longrank.positions.profiling import profile_positions
 
 _CHUNK_WORDS = 200  # of a ranker whose window is not known
 _LARGEST_CHUNK = 400
-_BACKGROUND_QUERIES, _BACKGROUND_CHUNKS = 10, 40
+_BACKGROUND_QUERIES, _BACKGROUND_CHUNKS = 10, 20
 
 
 @dataclass(frozen=True)
@@ -92,14 +93,17 @@ def harden(
 ) -> Hardened:
     """Probe and audit the ranker, then try wrappers from cheap to dear until one passes.
 
-    ``folder`` keeps the answers of every audit, so that an interrupted hardening goes on where it was; wrappers that
-    read more than ``most_cost`` times the words are not tried.
+    ``folder`` keeps the answers of every audit and every score, so that an interrupted hardening goes on where it was
+    and wrappers share what was scored; those that read more than ``most_cost`` times the words are not tried.
     """
     window = probe_window(ranker, longest=longest)
     visible = None if collection is None else _visible(collection, window, design.tokenizer)
+    known = (
+        ranker if folder is None else RememberedScores(ranker, folder / "scores.sqlite", fingerprint(name, identity))
+    )
     trials: list[Trial] = []
-    for spec in [None, *_candidates(ranker, design, window)]:
-        counting = _WordCount(ranker)
+    for spec in [None, *_candidates(known, design, window)]:
+        counting = _WordCount(known)
         wrapped: Ranker = counting if spec is None else build_wrapper(counting, spec)
         cost = 1.0 if spec is None else _cost(wrapped, counting, design)
         if cost > most_cost:
@@ -140,14 +144,26 @@ def _candidates(ranker: Ranker, design: AuditDesign, window: Window) -> list[Spe
     size = min(_LARGEST_CHUNK, max(16, (window.words or 2 * _CHUNK_WORDS) * 9 // 10))
     chunks = {"size": size, "stride": max(8, size // 2)}
     rotations = min(16, max(2, -(-2 * design.settings.lengths[-1] // size)))
-    fillers = [filler.text for filler in design.source.filler[:_BACKGROUND_CHUNKS]]
-    background = background_scores(ranker, design.queries[:_BACKGROUND_QUERIES], fillers)
     return [
         Spec("chunk-max", chunks),
-        Spec("calibrated-max", {"background": tuple(round(score, 6) for score in background), **chunks}),
+        Spec("calibrated-max", {"background": background(ranker, design, size=size), **chunks}),
         Spec("first-and-best", chunks),
         Spec("rotate", {"rotations": rotations}),
     ]
+
+
+def background(ranker: Ranker, design: AuditDesign, *, size: int) -> tuple[float, ...]:
+    """Scores of irrelevant chunks of about ``size`` words, made of the design's filler, for ``calibrated-max``."""
+    chunks, words = list[str](), list[str]()
+    for filler in design.source.filler:
+        words += filler.text.split()
+        if len(words) >= size:
+            chunks.append(" ".join(words[:size]))
+            words = []
+        if len(chunks) == _BACKGROUND_CHUNKS:
+            break
+    scores = background_scores(ranker, design.queries[:_BACKGROUND_QUERIES], chunks or [" ".join(words)])
+    return tuple(round(score, 6) for score in scores)
 
 
 @dataclass

@@ -9,7 +9,9 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,9 @@ Floats = NDArray[np.float64]
 
 PATIENCE = 5  # queries that fail one after the other before the audit gives up
 _RERUN_TOLERANCE = 1e-3  # in standard deviations of the distractors' scores; float32 arithmetic stays far below
+
+
+_again: ContextVar[bool] = ContextVar("asking again", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,21 @@ def checked_scores(raw: Any, expected: int) -> Scores:
     return Scores(numbers, cut_documents, cut_tokens)
 
 
+@contextmanager
+def asking_again() -> Iterator[None]:
+    """Whatever is asked inside is a re-run, which no memory may answer."""
+    token = _again.set(True)
+    try:
+        yield
+    finally:
+        _again.reset(token)
+
+
+def asked_again() -> bool:
+    """Whether the question under way is a re-run."""
+    return _again.get()
+
+
 def ask(ranker: Ranker, probe: Probe, *, listwise: bool = False) -> QueryResponse:
     """A ranker's answers to one probe.
 
@@ -157,7 +177,8 @@ def ask(ranker: Ranker, probe: Probe, *, listwise: bool = False) -> QueryRespons
         margins = tuple(margin(known[d.text], others) for d in at.planted)
         by_length.append(_length_response(probe, at, ranks, margins))
     ends = [probe.by_length[-1].planted[0], probe.by_length[-1].planted[-1]]
-    again = checked_scores(ranker.score(probe.query, ends), 2)
+    with asking_again():
+        again = checked_scores(ranker.score(probe.query, ends), 2)
     change = max(abs(known[d.text] - score) for d, score in zip(ends, again.values, strict=True))
     return QueryResponse(probe.query.id, tuple(by_length), _in_deviations(change, others), scores.cut_documents)
 
@@ -177,7 +198,8 @@ def _ask_lists(ranker: Ranker, probe: Probe) -> QueryResponse:
             if place < len(at.planted):
                 margins.append(margin(scores.values[half], others))
             if place == 0:
-                again = checked_scores(ranker.score(probe.query, documents), len(documents))
+                with asking_again():
+                    again = checked_scores(ranker.score(probe.query, documents), len(documents))
                 change = max(abs(a - b) for a, b in zip(scores.values, again.values, strict=True))
                 rerun = max(rerun, _in_deviations(change, others))
         by_length.append(_length_response(probe, at, ranks, tuple(margins)))
@@ -193,18 +215,21 @@ def collect(
     journal: Path | None = None,
     listwise: bool = False,
     budget: int | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Responses:
     """Answers to the whole design; those in the journal are not asked for again.
 
     ``identity`` is whatever changes when the ranker does: a journal of another one is refused.
     Stops early when the next query would score more than ``budget`` documents in this process, or after a few failures
-    in a row; ``stopped`` then says so.
+    in a row; ``stopped`` then says so. ``announce`` is told a few times how long the rest will take.
     """
     whole = fingerprint("audit-1", design.fingerprint, name, identity, listwise)
     done = {} if journal is None else read_journal(journal, whole)
     problems: Counter[str] = Counter()
     spent, in_a_row, stopped, started = 0, 0, "", time.perf_counter()
     cost = cost_per_query(design.settings, listwise=listwise)
+    asked, missing = 0, len(design.queries) - len(done)
+    milestones = {1, missing // 4, missing // 2, 3 * missing // 4}
     with Meter(f"auditing {name}", total=len(design.queries), done=len(done)) as meter:
         for query in _missing(design.queries, done):
             if budget is not None and spent + cost > budget:
@@ -229,6 +254,9 @@ def collect(
                 if journal is not None:
                     _append(journal, asdict(done[query.id]))
             meter.advance()
+            asked += 1
+            if announce is not None and asked in milestones:
+                announce(_time_left(time.perf_counter() - started, asked, missing - asked))
     records = tuple(done[query.id] for query in design.queries if query.id in done)
     return Responses(records, len(design.queries), dict(problems), stopped, time.perf_counter() - started)
 
@@ -266,6 +294,13 @@ def read_journal(path: Path, identity: str) -> dict[str, QueryResponse]:
     if lines[0].get("audit") != identity:
         raise DataError(f"{path} belongs to an audit of another ranker, data or settings: choose another --out folder")
     return {record.query_id: record for record in map(_record, lines[1:])}
+
+
+def _time_left(seconds: float, done: int, left: int) -> str:
+    """How long the rest takes if it goes on as it went."""
+    expected = seconds / done * left
+    size = f"{expected / 60:.0f} min" if expected >= 90 else f"{expected:.0f} s"
+    return f"{done} queries in {seconds:.0f} s, {left} to go: about {size} left"
 
 
 def _append(path: Path, line: Mapping[str, object]) -> None:

@@ -1,5 +1,6 @@
 """One call from a ranker to its audit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def audit(
     journal: Path | None = None,
     listwise: bool = False,
     budget: int | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Audit:
     """The audit of a ranker; with a journal it can be interrupted at any point and goes on where it was.
 
@@ -44,5 +46,14 @@ def audit(
     >>> audit(bag_of_words, design, name="bag of words").findings.outcome.value
     'robust'
     """
-    responses = collect(design, ranker, name=name, identity=identity, journal=journal, listwise=listwise, budget=budget)
+    responses = collect(
+        design,
+        ranker,
+        name=name,
+        identity=identity,
+        journal=journal,
+        listwise=listwise,
+        budget=budget,
+        announce=announce,
+    )
     return Audit(name, design, listwise, responses, judge(responses, design.settings))

@@ -15,7 +15,7 @@ class AuditSettings(Settings):
     queries: int = Field(default=100, ge=8)
     slots: int = Field(default=8, ge=3)
     lengths: tuple[int, ...] = Field(default=(512, 1024, 2048), min_length=1)
-    distractors: int = Field(default=20, ge=20)
+    distractors: int = Field(default=20, ge=4)
     seed: int = 0
     tolerance: float | None = Field(default=None, gt=0, lt=1)
     draws: int = Field(default=9_999, ge=99)

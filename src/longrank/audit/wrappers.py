@@ -5,48 +5,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from longrank.chunking.splitters import EvenWindows
 from longrank.chunking.tokenizers import WordTokenizer
 from longrank.core.contracts import Ranker, Splitter, Tokenizer
 from longrank.core.errors import DataError, SettingsError
 from longrank.core.registry import Registry
-from longrank.core.types import Document, Query, Scores, SplitText, TokenizedText, TokenSpan
+from longrank.core.types import Document, Query, Scores
 
 Combine = Callable[[Sequence[float]], float]
 
 WRAPPERS: Registry[Ranker] = Registry("wrapper")
-
-
-@dataclass(frozen=True)
-class EvenWindows:
-    """Windows of exactly ``size`` tokens, evenly spaced at most ``stride`` apart, the last at the end of the text.
-
-    A shorter last window would favour evidence at the end wherever scores fall with length.
-    """
-
-    size: int
-    stride: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.stride <= self.size:
-            raise SettingsError(f"windows need 1 <= stride <= size, got size {self.size} and stride {self.stride}")
-
-    @property
-    def longest(self) -> int:
-        """Tokens of a window."""
-        return self.size
-
-    def split(self, text: TokenizedText) -> SplitText:
-        """Windows in order; a text that fits into one is one.
-
-        >>> text = WordTokenizer().tokenize("a b c d e f g")
-        >>> [(span.start, span.stop) for span in EvenWindows(4, 2).split(text).spans]
-        [(0, 4), (2, 6), (3, 7)]
-        """
-        rest = max(0, len(text) - self.size)
-        gaps = -(-rest // self.stride)
-        starts = [-(-at * rest // gaps) if gaps else 0 for at in range(gaps + 1)]
-        spans = (TokenSpan(start, min(start + self.size, len(text)), text.tokenizer) for start in starts)
-        return SplitText(text, tuple(spans))
 
 
 @dataclass(frozen=True)
