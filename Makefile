@@ -7,7 +7,7 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format unit package test-slow bench clean
+.PHONY: help install demo headline test lint format unit package test-slow bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: install ## the papers' finding (40 to 50 minutes on one busy core); `make demo ARGS=--quick` to see that it runs
 	$(BIN)/longrank demo $(ARGS)
+
+headline: install ## the headline experiment at laptop size, resumable: hours (ARGS="--set seeds=[0]" for a part)
+	$(BIN)/longrank run experiments/laptop/headline.toml --workers 2 $(ARGS)
 
 test: install ## every check: lint, types, import directions, tests, docs, wheel
 	@bash tests/steps.sh $(BIN)

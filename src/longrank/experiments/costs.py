@@ -1,0 +1,108 @@
+"""What a step will cost, from counts of operations and a measured speed; good to a factor of two, said before work."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from longrank.experiments.settings import BackboneSettings
+from longrank.training.settings import TrainSettings
+
+SPEED = (
+    6e10  # operations a second of one core, as measured in training MiniLM's first layers on documents of 327 tokens
+)
+FIXED_SECONDS = 3.0  # of any step: reading models and texts
+FIXED_BYTES = 700 * 2**20  # of a process that has loaded torch and transformers
+_MINILM_LAYER = 1.77  # millions of parameters
+_BASE_MODEL = 85.0  # millions of parameters above the embeddings, of a model nobody told us about
+_EMBEDDINGS = 24.0  # millions, of a base model
+_BYTES_PER_PARAMETER = 16  # weight, gradient and two moments
+
+
+@dataclass(frozen=True)
+class Work:
+    """Operations and memory of a step; ``queries_known`` is False where the file does not tell how many there are."""
+
+    operations: float = 0.0
+    memory_bytes: float = FIXED_BYTES
+    queries_known: bool = True
+
+    def seconds(self, speed: float = SPEED) -> float:
+        """Time at a speed in operations a second."""
+        return FIXED_SECONDS + self.operations / speed
+
+
+def train_work(
+    ranker: Mapping[str, Any], backbone: BackboneSettings, training: TrainSettings, *, queries: int | None
+) -> Work:
+    """Work of a training: three passes forward's worth for each document of each example."""
+    each = (queries or 0) * training.epoch_repeats
+    examples = min(each or math.inf, training.examples_per_epoch or math.inf)
+    known = math.isfinite(examples)
+    tokens = tokens_per_document(ranker["params"]) * 2  # a positive and a negative
+    millions = parameters_in_millions(backbone.name, backbone.params, backbone.millions)
+    operations = 6e6 * millions * tokens * training.epochs * (examples if known else 0)
+    graph = tokens * millions * 2e3  # bytes that wait for the backward pass, measured on MiniLM
+    memory = FIXED_BYTES + (millions + _EMBEDDINGS) * 1e6 * _BYTES_PER_PARAMETER + graph
+    return Work(operations, memory, known)
+
+
+def score_work(model: Mapping[str, Any], *, queries: int | None, depth: int) -> Work:
+    """Work of scoring ``depth`` candidates of each query by the model of a training step."""
+    backbone = model["backbone"]
+    millions = parameters_in_millions(backbone["name"], backbone["params"], None)
+    tokens = tokens_per_document(model["ranker"]["params"])
+    memory = FIXED_BYTES + (millions + _EMBEDDINGS) * 4e6
+    return Work(2e6 * millions * tokens * depth * (queries or 0), memory, queries is not None)
+
+
+def tokens_per_document(params: Mapping[str, Any]) -> int:
+    """Tokens that a ranker reads of a long document, the query beside each piece included.
+
+    >>> tokens_per_document({"tokens": 477, "query_tokens": 32})
+    512
+    >>> tokens_per_document({"size": 150, "stride": 100, "max_tokens": 1431, "query_tokens": 32})
+    2590
+    """
+    beside = params.get("query_tokens", 32) + 3
+    if "stride" in params:
+        rows = math.ceil(max(0, params["max_tokens"] - params["size"]) / params["stride"]) + 1
+        return int(rows * (params["size"] + beside))
+    if "max_chunks" in params:
+        return int(params["max_chunks"] * (params["size"] + beside))
+    return int(params.get("tokens", 477) + beside)
+
+
+def parameters_in_millions(name: str, params: Mapping[str, Any], told: float | None) -> float:
+    """Parameters above the embeddings: as told, or as the name and params of a backbone suggest."""
+    if told is not None:
+        return told
+    if name == "minilm":
+        return _MINILM_LAYER * (params.get("layers") or 6)
+    if name == "pretrained":
+        return _BASE_MODEL
+    return 12e-6 * int(params.get("layers", 2)) * int(params.get("dim", 64)) ** 2
+
+
+def measured_speed(done: Iterable[tuple[Work, float]]) -> float:
+    """Operations a second of steps that are done (work, seconds); the usual speed if there are none of weight.
+
+    >>> measured_speed([(Work(operations=4e12), 23.0)])
+    200000000000.0
+    """
+    found = [work.operations / (seconds - FIXED_SECONDS) for work, seconds in done if seconds > 4 * FIXED_SECONDS]
+    return statistics.median(found) if found else SPEED
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a unit that suits them.
+
+    >>> duration(5400.0)
+    '1.5 h'
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:,.0f} days"

@@ -1,0 +1,185 @@
+"""From finished steps to the records of an experiment's cells."""
+
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from longrank import __version__
+from longrank.core.fingerprint import plain
+from longrank.core.seeds import generator
+from longrank.core.types import Qrels, Run
+from longrank.corpora.formats.trec import read_run
+from longrank.evaluation.measures import PerQuery, evaluate
+from longrank.experiments.collections import Opened, open_collection
+from longrank.experiments.execute import Store
+from longrank.experiments.job import CARD, COSTS, FACTS, LOG, PROFILE, RUN
+from longrank.experiments.records import CellResult, ExperimentResult
+from longrank.experiments.step import Cell, Plan, Step
+
+RANDOM_ORDERS = 200
+
+
+def gather(plan: Plan, store: Store) -> ExperimentResult:
+    """The records of every cell whose steps are all done, in the order of the plan."""
+    opened = cache(open_collection)
+    cells = []
+    for cell in plan.cells:
+        needed = (*cell.results, *([cell.collection] if cell.collection else []))
+        if all(store.is_done(step) for step in needed):
+            cells.append(_told(cell, store) if cell.collection is None else _scored(cell, store, opened))
+    experiment = plan.experiment
+    about = {
+        "title": experiment.title,
+        "size": experiment.size,
+        "about": experiment.about,
+        "papers": [plain(paper) for paper in experiment.papers],
+        "measures": list(experiment.measures),
+        "cells": len(plan.cells),
+        "finished_cells": len(cells),
+        "versions": versions(),
+        "settings": json.loads(experiment.model_dump_json(exclude_unset=True)),
+    }
+    return ExperimentResult(about, tuple(cells))
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """What the numbers were made with."""
+    packages = {name: version(name) for name in ("torch", "transformers", "numpy")}
+    return {"longrank": __version__, "python": platform.python_version(), **packages}
+
+
+def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
+    if cell.collection is None:
+        raise ValueError("a scored cell has a collection")
+    place: Opened = opened(store.folder(cell.collection))
+    runs = [read_run(store.folder(step) / RUN) for step in cell.results]
+    if cell.kind == "scored":
+        asked = [q for step in cell.results for q in _json(store.folder(step) / FACTS)["asked"]]
+    else:
+        asked = list(place.queries(cell.split))[: cell.max_queries]
+        runs = [Run(cell.kind, {q: runs[0].scores.get(q, {}) for q in asked}, runs[0].notes).top(cell.depth)]
+    grades = place.collection.qrels.grades
+    qrels = Qrels({q: grades[q] for q in asked if q in grades})
+    scores = {q: row for run in runs for q, row in run.scores.items()}
+    values = _values(cell, Run(cell.kind, scores), qrels)
+    facts: dict[str, Any] = {
+        "queries": len(qrels.grades),
+        "queries_without_judgements": len(asked) - len(qrels.grades),
+        "queries_without_candidates": sum(not scores.get(q) for q in asked),
+        "relevant_found": sum(bool(qrels.relevant(q) & scores.get(q, {}).keys()) for q in qrels),
+        "cut_documents": sum(run.notes.cut_documents for run in runs),
+        "cut_tokens": sum(run.notes.cut_tokens for run in runs),
+        "depth": cell.depth,
+        "fingerprints": [step.fingerprint for step in cell.results],
+        "versions": versions(),
+    }
+    if cell.trained:
+        facts |= _trained(cell.trained, store)
+    return CellResult(cell.labels, values, facts, _seconds(cell, store))
+
+
+def _values(cell: Cell, run: Run, qrels: Qrels) -> PerQuery:
+    if cell.kind == "perfect":
+        best = {q: {d: float(qrels.grades.get(q, {}).get(d, 0)) for d in row} for q, row in run.scores.items()}
+        return evaluate(Run("perfect", best), qrels, cell.measures, missing="zero")
+    if cell.kind == "random":
+        return random_order(run, qrels, cell.measures)
+    return evaluate(run, qrels, cell.measures, missing="zero")
+
+
+def random_order(run: Run, qrels: Qrels, measures: Sequence[str], *, orders: int = RANDOM_ORDERS) -> PerQuery:
+    """Mean of each measure over random orders of a run's documents; for RR it is computed, not drawn.
+
+    >>> run = Run("r", {"q": {"a": 2.0, "b": 1.0}})
+    >>> random_order(run, Qrels({"q": {"a": 1}}), ["RR"])  # (1 + 1/2) / 2
+    {'RR': {'q': 0.75}}
+    """
+    found: dict[str, dict[str, float]] = {}
+    drawn = [name for name in measures if name != "RR"]
+    if "RR" in measures:
+        counts = {q: (len(run.scores.get(q, {})), len(qrels.relevant(q) & run.scores.get(q, {}).keys())) for q in qrels}
+        found["RR"] = {q: expected_reciprocal_rank(*count) for q, count in counts.items()}
+    rng = generator("random-order", 0)
+    for _ in range(orders if drawn else 0):
+        scores = {q: dict(zip(row, rng.random(len(row)).tolist(), strict=True)) for q, row in run.scores.items()}
+        for name, row in evaluate(Run("random", scores), qrels, drawn, missing="zero").items():
+            total = found.setdefault(name, dict.fromkeys(row, 0.0))
+            for query_id, value in row.items():
+                total[query_id] += value / orders
+    return {name: found[name] for name in measures}
+
+
+def expected_reciprocal_rank(documents: int, relevant: int) -> float:
+    """Mean of 1 / rank of the first relevant document in a random order.
+
+    >>> expected_reciprocal_rank(4, 1)  # (1 + 1/2 + 1/3 + 1/4) / 4
+    0.5208333333333333
+    """
+    if not relevant:
+        return 0.0
+    total = math.comb(documents, relevant)
+    last = documents - relevant + 1
+    return sum(math.comb(documents - rank, relevant - 1) / total / rank for rank in range(1, last + 1))
+
+
+def _trained(steps: Sequence[Step], store: Store) -> dict[str, Any]:
+    """What the trainings of a cell were told and came to; several with folds."""
+    logs = [_json(store.folder(step) / LOG) for step in steps if store.is_done(step)]
+    facts = [_json(store.folder(step) / FACTS) for step in steps if store.is_done(step)]
+    return {
+        "collapsed": any(log["collapsed"] for log in logs),
+        "losses": [log["losses"] for log in logs],
+        "validation": [log["validation"] for log in logs],
+        "parameters": facts[0].get("parameters") if facts else None,
+        "training_queries": [fact["training_queries"] for fact in facts],
+        "skipped_training_queries": [fact["skipped_training_queries"] for fact in facts],
+        "settings": plain(steps[0].settings),
+    }
+
+
+def _told(cell: Cell, store: Store) -> CellResult:
+    """A cell about a collection, about run-times or about an audit."""
+    (step,) = cell.results
+    folder = store.folder(step)
+    if cell.kind == "positions":
+        return CellResult(cell.labels, *_positions(folder / PROFILE))
+    if cell.kind == "audit":
+        return CellResult(cell.labels, {}, _json(folder / CARD), {"audit": store.seconds(step) or 0.0})
+    facts = _json(folder / FACTS)
+    if cell.kind == "costs":
+        seconds = {f"{name}, round {n}": s for name, row in _json(folder / COSTS).items() for n, s in enumerate(row)}
+        return CellResult(cell.labels, {}, facts, seconds)
+    return CellResult(cell.labels, {}, facts)
+
+
+def _positions(path: Path) -> tuple[PerQuery, dict[str, Any]]:
+    """Start, stop and length in tokens of each pair; a pair is named '<query> <document>'."""
+    from longrank.positions.profiling import load_profile
+
+    profile = load_profile(path)
+    values: dict[str, dict[str, float]] = {"start": {}, "stop": {}, "length": {}, "passages": {}}
+    for record in profile.records:
+        if record.spans:
+            pair = f"{record.query_id} {record.document_id}"
+            values["start"][pair] = record.spans[0].start
+            values["stop"][pair] = record.spans[0].stop
+            values["length"][pair] = record.length
+            values["passages"][pair] = len(record.spans)
+    facts = {"tokenizer": profile.tokenizer, "pairs": len(profile.records), "located": len(values["start"])}
+    return values, facts
+
+
+def _seconds(cell: Cell, store: Store) -> dict[str, float]:
+    parts = {"train": cell.trained, "score": cell.results if cell.kind == "scored" else ()}
+    known = {name: [store.seconds(step) for step in steps] for name, steps in parts.items() if steps}
+    return {name: sum(s for s in row if s is not None) for name, row in known.items()}
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))

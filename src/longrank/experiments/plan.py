@@ -1,0 +1,278 @@
+"""From an experiment to the steps that make it: what each reads, what it is called, and what it will cost."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from longrank.core.errors import SettingsError
+from longrank.core.fingerprint import fingerprint, plain
+from longrank.core.settings import parse_settings
+from longrank.experiments.costs import score_work, train_work
+from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, ranker_table
+from longrank.experiments.settings import (
+    AuditsSettings,
+    Experiment,
+    RankerSettings,
+    ReadingSettings,
+    StageSettings,
+    UntrainedSettings,
+    variants,
+)
+from longrank.experiments.sources import (
+    IrDatasetsSource,
+)
+from longrank.experiments.step import Cell, Plan, Step
+from longrank.training.settings import TrainSettings
+
+
+def make_plan(experiment: Experiment) -> Plan:
+    """The steps of an experiment, those that several cells need once."""
+    cells = [cell for variant, labels in variants(experiment) for cell in _Planner(variant, labels).cells()]
+    unique = {fingerprint(cell.labels, cell.kind): cell for cell in cells}
+    steps: dict[str, Step] = {}
+    for cell in unique.values():
+        for step in (*cell.results, *([cell.collection] if cell.collection else [])):
+            _add(step, steps)
+    return Plan(experiment, tuple(steps.values()), tuple(unique.values()))
+
+
+def _add(step: Step, steps: dict[str, Step]) -> None:
+    if step.fingerprint not in steps:
+        for inner in step.inputs.values():
+            _add(inner, steps)
+        steps[step.fingerprint] = step
+
+
+class _Planner:
+    """The cells of one point of a sweep."""
+
+    def __init__(self, experiment: Experiment, labels: Mapping[str, Any]) -> None:
+        self.experiment, self.labels = experiment, labels
+        self.inputs = Inputs(experiment)
+        self._known: dict[Any, Step] = {}
+
+    def cells(self) -> Iterator[Cell]:
+        """Baselines, then stage by stage every ranker, backbone and seed, then what is told of collections."""
+        yield from self._baselines()
+        for ready in self.experiment.untrained:
+            yield from self._untrained(ready)
+        for stage in self.experiment.stages:
+            for ranker, backbone in self._systems(stage):
+                for seed in self.experiment.seeds:
+                    yield from self._scored(stage, ranker, backbone, seed)
+        yield from self._told()
+
+    # -- cells ---------------------------------------------------------------------------------------------------------
+
+    def _baselines(self) -> Iterator[Cell]:
+        scored = dict.fromkeys(name for stage in self.experiment.stages for name in stage.score_on)
+        scored |= dict.fromkeys(name for ranker in self.experiment.untrained for name in ranker.score_on)
+        for name in scored:
+            for baseline in self.experiment.baselines:
+                shown = self.experiment.first_stage if baseline == "retriever" else baseline
+                labels = self._labelled(shown, "baseline", name)
+                yield Cell(
+                    labels,
+                    baseline,
+                    (self.inputs.candidates(name),),
+                    self.inputs.collection(name),
+                    (),
+                    *self._tried(name),
+                )
+
+    def _scored(self, stage: StageSettings, ranker: RankerSettings, backbone: str, seed: int) -> Iterator[Cell]:
+        trained = self._history(stage)
+        for name in stage.score_on:
+            folds = self._folds(name) if stage.cross_validate else (None,)
+            models = [self.trained(stage, ranker, backbone, seed, fold=fold) for fold in folds]
+            runs = [self._score(m, name, ranker, fold) for m, fold in zip(models, folds, strict=True)]
+            labels = self._labelled(ranker.label, stage.name, name, backbone=backbone, seed=seed, trained_on=trained)
+            yield Cell(labels, "scored", tuple(runs), self.inputs.collection(name), tuple(models), *self._tried(name))
+
+    def _untrained(self, ranker: UntrainedSettings) -> Iterator[Cell]:
+        from longrank.rankers.ready import READY
+
+        check_params(READY, ranker.name, ranker.params)
+        scoring = self.experiment.scoring
+        for name in ranker.score_on:
+            settings = {
+                "ranker": plain(ranker.spec),
+                "depth": self._depth(name),
+                "split": scoring.split,
+                "max_queries": ranker.max_queries or scoring.max_queries,
+            }
+            inputs = {"collection": self.inputs.collection(name), "candidates": self.inputs.candidates(name)}
+            run = Step("untrained", f"score {ranker.label} on {name}", settings, inputs)
+            labels = self._labelled(ranker.label, "untrained", name)
+            yield Cell(labels, "scored", (run,), self.inputs.collection(name), (), *self._tried(name))
+
+    def _told(self) -> Iterator[Cell]:
+        """Positions and sizes of collections, and run-times."""
+        experiment = self.experiment
+        if experiment.positions is not None:
+            settings = experiment.positions.model_dump(include={"tokenizer", "sample"})
+            for name in experiment.positions.collections:
+                inputs = {"collection": self.inputs.collection(name)}
+                if name in experiment.positions.passages:
+                    inputs["passages"] = self.inputs.collection(experiment.positions.passages[name])
+                work = self.inputs.collection(name).work
+                step = Step("positions", f"positions of {name}", settings, inputs, work=work)
+                yield Cell({"collection": name, "what": "positions", **self.labels}, "positions", (step,))
+        for name in experiment.statistics:
+            inner = self.inputs.collection(name)
+            step = Step("statistics", f"sizes of {name}", {}, {"collection": inner}, work=inner.work)
+            yield Cell({"collection": name, "what": "statistics", **self.labels}, "statistics", (step,))
+        if experiment.costs is not None:
+            yield self._costs()
+        if experiment.audits is not None:
+            yield from self._audits(experiment.audits)
+
+    def _costs(self) -> Cell:
+        costs = self.experiment.costs
+        if costs is None:
+            raise SettingsError("no [costs] to measure")
+        stage = next(stage for stage in self.experiment.stages if stage.name == costs.stage)
+        seed, name = self.experiment.seeds[0], (*stage.score_on, stage.train_on)[0]
+        rankers = {f"{r.label} {b}": self.trained(stage, r, b, seed, fold=None) for r, b in self._systems(stage)}
+        inputs = {"collection": self.inputs.collection(name), "candidates": self.inputs.candidates(name), **rankers}
+        settings = {**costs.model_dump(exclude={"stage"}), "rankers": list(rankers)}
+        step = Step("costs", f"run-times on {name}", settings, inputs)
+        return Cell({"what": "costs", "scored_on": name, **self.labels}, "costs", (step,))
+
+    def _audits(self, audits: AuditsSettings) -> Iterator[Cell]:
+        for stage in map(self._stage, audits.stages):
+            for ranker, backbone in self._systems(stage):
+                if audits.rankers is not None and ranker.label not in audits.rankers:
+                    continue
+                for seed in self.experiment.seeds:
+                    model = self.trained(stage, ranker, backbone, seed, fold=None)
+                    design = audits.design
+                    work = score_work(model.settings, queries=design.queries, depth=design.documents_per_query)
+                    label = f"audit {model.label.removeprefix('train ')}"
+                    step = Step("audit", label, plain(design), {"model": model}, self.inputs.hints, work)
+                    labels = self._labelled(ranker.label, stage.name, "audit", backbone=backbone, seed=seed)
+                    yield Cell({**labels, "trained_on": self._history(stage), "what": "audit"}, "audit", (step,))
+
+    def _labelled(
+        self, ranker: str, stage: str, scored_on: str, *, backbone: str = "", seed: int = -1, trained_on: str = ""
+    ) -> dict[str, Any]:
+        return {
+            "ranker": ranker,
+            "backbone": backbone,
+            "seed": seed,
+            "stage": stage,
+            "trained_on": trained_on,
+            "scored_on": scored_on,
+            "retriever": self.experiment.first_stage,
+            **self.labels,
+        }
+
+    def _tried(self, collection: str) -> tuple[tuple[str, ...], str, int | None, int]:
+        own, scoring = self.experiment.collections[collection].measures, self.experiment.scoring
+        return own or self.experiment.measures, scoring.split, scoring.max_queries, self._depth(collection)
+
+    def _depth(self, collection: str) -> int:
+        return self.experiment.collections[collection].depth or self.experiment.scoring.depth
+
+    def _systems(self, stage: StageSettings) -> Iterator[tuple[RankerSettings, str]]:
+        for ranker in self.experiment.rankers:
+            if stage.rankers is None or ranker.label in stage.rankers:
+                for backbone, chosen in self.experiment.backbones.items():
+                    wanted = chosen.rankers is None or ranker.label in chosen.rankers
+                    if wanted and all(n is None or backbone in n for n in (ranker.backbones, stage.backbones)):
+                        yield ranker, backbone
+
+    def _stage(self, name: str) -> StageSettings:
+        return next(stage for stage in self.experiment.stages if stage.name == name)
+
+    def _history(self, stage: StageSettings) -> str:
+        before = f"{self._history(self._stage(stage.start_from))} > " if stage.start_from else ""
+        return before + stage.train_on
+
+    def _folds(self, name: str) -> tuple[str, ...]:
+        source = self.experiment.collections[name]
+        if isinstance(source, IrDatasetsSource) and source.fold_ids:
+            return tuple(source.fold_ids)
+        if source.folds is None:
+            raise SettingsError(
+                f"a stage is cross-validated on {name!r}, which has no folds: set collections.{name}.folds"
+            )
+        return tuple(f"{number + 1}" for number in range(source.folds))
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def trained(
+        self, stage: StageSettings, ranker: RankerSettings, backbone: str, seed: int, *, fold: str | None
+    ) -> Step:
+        """The step that trains one ranker."""
+        key = ("train", stage.name, ranker.label, backbone, seed, fold)
+        if key not in self._known:
+            self._known[key] = self._train(stage, ranker, backbone, seed, fold=fold)
+        return self._known[key]
+
+    def _train(
+        self, stage: StageSettings, ranker: RankerSettings, backbone: str, seed: int, *, fold: str | None
+    ) -> Step:
+        experiment, chosen = self.experiment, self.experiment.backbones[backbone]
+        inputs = {"collection": self.inputs.collection(stage.train_on)}
+        inputs["candidates"] = self.inputs.candidates(stage.train_on, stage.retriever)
+        warmed = self.inputs.warmed(backbone)
+        if stage.start_from is not None:
+            before = self._stage(stage.start_from)
+            same_folds = fold if before.cross_validate else None
+            inputs["start"] = self.trained(before, ranker, backbone, seed, fold=same_folds)
+        elif warmed is not None:
+            inputs["warm-up"] = warmed
+        if stage.teacher is not None:
+            teaching = self._stage(stage.teacher.stage)
+            same_folds = fold if teaching.cross_validate else None
+            inputs["teacher"] = self.trained(teaching, ranker, stage.teacher.backbone, seed, fold=same_folds)
+        table = {
+            **experiment.training.model_dump(),
+            **chosen.training,
+            **ranker.training,
+            **stage.training,
+            "seed": seed,
+        }
+        training = parse_settings(TrainSettings, table, source=f"training of {ranker.label!r} in stage {stage.name!r}")
+        spec = ranker_table(ranker, experiment.reading)
+        settings = {
+            "ranker": spec,
+            "backbone": backbone_table(chosen),
+            "training": plain(training),
+            "negatives": (stage.negatives or experiment.negatives).model_dump(exclude_defaults=True),
+            "labels": stage.labels,
+            "passage_level": stage.passage_level,
+            "validation": experiment.validation,
+            "fold": fold,
+        }
+        label = f"train {ranker.label}/{backbone} seed {seed} {stage.name} on {stage.train_on}"
+        queries = known_size(experiment, stage.train_on, "train")
+        work = train_work(spec, chosen, training, queries=queries)
+        return Step("train", label + (f" fold {fold}" if fold else ""), settings, inputs, self.inputs.hints, work)
+
+    def _score(self, model: Step, name: str, ranker: RankerSettings, fold: str | None) -> Step:
+        scoring, reading = self.experiment.scoring, self.experiment.reading
+        changes: dict[str, Any] = {}
+        if scoring.reading:
+            other = parse_settings(
+                ReadingSettings, {**reading.model_dump(), **scoring.reading}, source="scoring.reading"
+            )
+            changes = {k: v for k, v in ranker_table(ranker, other)["params"].items() if k != "backbone"}
+        settings = {
+            "depth": self._depth(name),
+            "split": scoring.split,
+            "max_queries": scoring.max_queries,
+            "fold": fold,
+            "reading": changes,
+        }
+        inputs = {
+            "model": model,
+            "collection": self.inputs.collection(name),
+            "candidates": self.inputs.candidates(name),
+        }
+        queries = known_size(self.experiment, name, scoring.split)
+        if queries is not None and scoring.max_queries is not None:
+            queries = min(queries, scoring.max_queries)
+        work = score_work(model.settings, queries=queries, depth=self._depth(name))
+        label = f"score {model.label.removeprefix('train ')}, scored on {name}"
+        return Step("score", label, settings, inputs, self.inputs.hints, work)

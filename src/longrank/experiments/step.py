@@ -1,0 +1,75 @@
+"""A step is one thing that is made once; a cell is one place of the tables; a plan holds both."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from longrank import __version__
+from longrank.core.fingerprint import fingerprint, plain
+from longrank.experiments.costs import Work
+from longrank.experiments.settings import Experiment
+
+# counts changes of a kind that make earlier results incomparable
+CODE: Mapping[str, int] = {
+    "collection": 1,
+    "candidates": 1,
+    "warm-up": 1,
+    "train": 1,
+    "score": 1,
+    "untrained": 1,
+    "positions": 1,
+    "statistics": 1,
+    "costs": 1,
+    "audit": 1,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One thing that is made once: its kind and settings, and the steps whose folders it reads.
+
+    ``hints`` (paths, say) help to make it but are no part of what it is.
+    """
+
+    kind: str
+    label: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, "Step"] = field(default_factory=dict)
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    work: Work = field(default_factory=Work)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the settings, the inputs, the package's version and the kind's code number."""
+        inputs = {role: step.fingerprint for role, step in self.inputs.items()}
+        return fingerprint(self.kind, CODE[self.kind], __version__, plain(self.settings), inputs)
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder in the store."""
+        return f"{self.kind}-{self.fingerprint}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One place of the tables, and the steps it is read from; several with folds."""
+
+    labels: Mapping[str, str | int | float | bool]
+    kind: str  # "scored", "retriever", "random", "perfect", "positions", "statistics", "costs" or "audit"
+    results: tuple[Step, ...]
+    collection: Step | None = None
+    trained: tuple[Step, ...] = ()
+    measures: tuple[str, ...] = ()
+    split: str = "test"
+    max_queries: int | None = None
+    depth: int = 100
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps, each behind those it reads, and the cells they fill."""
+
+    experiment: Experiment
+    steps: tuple[Step, ...]
+    cells: tuple[Cell, ...]

@@ -1,0 +1,185 @@
+"""The files of experiments/: each has a plan; each of the papers' runs, made small; the smallest run as they are."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longrank.evaluation.papers import paper_table
+from longrank.experiments.execute import Store, missing_steps, run_steps
+from longrank.experiments.gather import gather
+from longrank.experiments.plan import make_plan
+from longrank.experiments.settings import Experiment, load_experiment
+from longrank.experiments.sources import IrDatasetsSource
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "experiments"
+PAPER, LAPTOP = (sorted((FOLDER / size).glob("*.toml")) for size in ("paper", "laptop"))
+NEEDS_NQ = {"real-text.toml", "real-text-long.toml"}
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def named(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def present(path: Path) -> Path:
+    if path.name in NEEDS_NQ and not (ROOT / "../shared/data/nq-open").is_dir():
+        pytest.skip("needs shared/data/nq-open beside the repository")
+    return path
+
+
+@pytest.mark.parametrize("path", PAPER + LAPTOP, ids=named)
+def test_a_file_has_a_plan(path: Path) -> None:
+    plan = make_plan(load_experiment(present(path)))
+    assert plan.experiment.size == path.parent.name
+    assert plan.steps
+    assert plan.cells
+    assert len({str(sorted(cell.labels.items())) for cell in plan.cells}) == len(plan.cells)
+
+
+def test_every_paper_file_has_a_laptop_twin_for_the_same_tables_and_figures() -> None:
+    for path in PAPER:
+        twin = tomllib.loads((FOLDER / "laptop" / path.name).read_text())["papers"][0]
+        assert twin == tomllib.loads(path.read_text())["papers"][0]
+
+
+def test_the_files_cover_the_tables_and_figures_of_the_three_papers() -> None:
+    covered: dict[str, set[str]] = {}
+    for path in PAPER:
+        for paper in load_experiment(path).papers:
+            names = {f"t{n}" for n in paper.tables} | {f"f{n}" for n in paper.figures} | {paper.section}
+            covered.setdefault(paper.key, set()).update(names)
+            for number in paper.tables:
+                paper_table(f"{paper.key}/{number}")  # there is such a table
+    assert {f"t{n}" for n in range(1, 12)} | {"f1", "f2", "f3", "f7"} <= covered["positional-bias"]
+    assert {f"t{n}" for n in range(1, 9)} | {"f1", "f2", "3.3.2"} <= covered["long-document-models"]
+    assert {f"t{n}" for n in range(2, 13)} | {"f3", "f4", "f5"} <= covered["parade"]
+
+
+@pytest.mark.parametrize("path", PAPER, ids=named)
+def test_ids_of_collections_are_known_to_ir_datasets(path: Path) -> None:
+    registry = pytest.importorskip("ir_datasets").registry
+    for source in load_experiment(path).collections.values():
+        if isinstance(source, IrDatasetsSource):
+            for dataset_id in (*source.splits.values(), *source.fold_ids.values(), *source.borrowed.values()):
+                assert dataset_id in registry
+
+
+def made_small(path: Path) -> Experiment:
+    """An experiment with toy collections, the tiny encoder and few of everything; its structure is kept."""
+    table = load_experiment(path).model_dump(mode="json", exclude_unset=True)
+    toys = [name for name, source in table["collections"].items() if source["kind"] in {"ir_datasets", "toy"}]
+    table["collections"] = {name: small_source(source, toys[0]) for name, source in table["collections"].items()}
+    table["backbones"] = {
+        name: {"name": "tiny", "params": {"layers": 1, "dim": 8, "vocabulary": 256, "seed": seed}}
+        for seed, name in enumerate(table.get("backbones", {}))
+    }
+    tiny: Any = {"name": "tiny", "params": {"layers": 1, "dim": 8, "vocabulary": 64}}
+    for ranker in table.get("rankers", ()):
+        params = ranker.get("params", {})
+        ranker["params"] = {k: tiny if k in {"init", "interaction"} else v for k, v in params.items()}
+        ranker.pop("training", None)
+    for stage in table.get("stages", ()):
+        stage["training"] = {k: v for k, v in stage.get("training", {}).items() if k.startswith("loss")}
+        stage.pop("negatives", None)
+    table["untrained"] = [
+        {**one, "params": {"backbone": tiny, "tokens": 60}, "max_queries": 1}
+        for one in table.get("untrained", ())
+        if one["name"] in {"e5-4k", "embedding"}
+    ]
+    retrievers = table.get("retrievers", {"bm25": {}})
+    table["retrievers"] = {
+        name: {"depth": 6, "method": "rm3" if r.get("method") == "rm3" else "bm25", "bm25": {"k1": 1 + number / 10}}
+        for number, (name, r) in enumerate(retrievers.items())
+    }
+    table["reading"] = {
+        "query_tokens": 8,
+        "chunk_tokens": 60,
+        "window_tokens": 60,
+        "window_stride": 50,
+        "max_tokens": 120,
+    }
+    table["sweep"] = {key: small_sweep(key, values) for key, values in table.get("sweep", {}).items()}
+    table |= {"preset": None, "training": {"batch_size": 2, "examples_per_epoch": 2}, "seeds": [0], "negatives": {}}
+    table["scoring"] = {
+        "depth": 3,
+        "max_queries": 2,
+        "reading": {"max_tokens": 180} if "reading" in table["scoring"] else {},
+    }
+    if "costs" in table:
+        table["costs"] |= {"queries": 1, "depth": 1, "rounds": 1}
+    return Experiment.model_validate(table)
+
+
+def small_source(source: dict[str, Any], a_toy: str) -> dict[str, Any]:
+    kept = {name: source[name] for name in ("measures",) if source.get(name)}
+    if source["kind"] == "far-relevant":
+        return {"kind": "toy-far", "of": a_toy, **kept}
+    if source["kind"] in {"debiased", "toy-far", "toy-passages"}:
+        return {"kind": source["kind"], "of": source["of"], **kept}
+    if source["kind"] == "longembed":
+        return {"kind": "longembed", "task": source["task"], "lengths": [256], "queries": 2, "documents": 3, **kept}
+    folds = {"folds": 2} if source.get("folds") or source.get("fold_ids") else {}
+    return {"kind": "toy", "train": 4, "dev": 1, "test": 3, **folds, **kept}
+
+
+def small_sweep(key: str, values: list[Any]) -> list[Any]:
+    if key == "retriever":
+        return values
+    tables = [{"window_tokens": 40, "window_stride": 20}, {"window_tokens": 60, "window_stride": 60}]
+    return tables if isinstance(values[0], dict) else [60, 120]
+
+
+QUICK = {FOLDER / "paper" / f"{name}.toml" for name in ("positional-bias-positions", "parade-passages")}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=() if path in QUICK else pytest.mark.slow, id=named(path))
+        for path in PAPER + LAPTOP
+        if path.name not in NEEDS_NQ
+    ],
+)
+def test_a_file_runs_when_its_collections_and_backbones_are_small(path: Path, tmp_path: Path) -> None:
+    plan, store = make_plan(made_small(path)), Store(tmp_path)
+    run_steps(missing_steps(plan.steps, store, lambda line: None), store, say=lambda line: None)
+    result = gather(plan, store)
+    assert len(result.cells) == len(plan.cells)
+    scored = [cell for cell in result.cells if "ranker" in cell.labels]
+    assert all(row for cell in scored for row in cell.values.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["positional-bias-positions", "positional-bias-collections", "long-document-models-positions"]
+)
+def test_the_smallest_laptop_experiments_run_as_they_are(name: str, tmp_path: Path) -> None:
+    plan, store = make_plan(load_experiment(FOLDER / "laptop" / f"{name}.toml")), Store(tmp_path)
+    run_steps(plan.steps, store, say=lambda line: None)
+    assert len(gather(plan, store).cells) == len(plan.cells)
+
+
+def test_no_file_holds_a_place_of_one_machine() -> None:
+    for path in FOLDER.rglob("*.toml"):
+        assert not re.search(r'"/|~/|C:\\', path.read_text()), path
+
+
+def test_the_page_lists_every_file() -> None:
+    page = (ROOT / "docs" / "experiments.md").read_text()
+    assert [path.stem for path in PAPER + LAPTOP if f"`{path.stem}`" not in page] == []
+
+
+def test_the_example_of_the_page_is_an_experiment(tmp_path: Path) -> None:
+    example = (ROOT / "docs" / "experiments.md").read_text().split("```toml\n")[1].split("```")[0]
+    path = tmp_path / "example.toml"
+    path.write_text(example.replace("shared/toy.toml", str(FOLDER / "laptop" / "shared" / "toy.toml")))
+    plan = make_plan(load_experiment(path))
+    assert {cell.labels["max_tokens"] for cell in plan.cells} == {109, 218, 327}

@@ -1,0 +1,130 @@
+"""Steps and cells of an experiment: what depends on what, and what does not."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from longrank.core.errors import LongrankError, SettingsError
+from longrank.experiments.plan import make_plan
+from longrank.experiments.settings import load_experiment
+from longrank.experiments.step import Plan, Step
+
+
+def planned(path: Path, *overrides: str) -> Plan:
+    return make_plan(load_experiment(path, list(overrides)))
+
+
+def names(steps: Sequence[Step]) -> dict[str, str]:
+    return {step.label: step.fingerprint for step in steps}
+
+
+def test_every_step_stands_behind_those_it_reads(plan: Plan) -> None:
+    seen: set[str] = set()
+    for step in plan.steps:
+        assert {inner.fingerprint for inner in step.inputs.values()} <= seen
+        seen.add(step.fingerprint)
+    assert len(seen) == len(plan.steps)
+
+
+def test_a_step_that_several_cells_need_is_there_once(plan: Plan) -> None:
+    kinds = [step.kind for step in plan.steps]
+    assert kinds.count("collection") == 3
+    assert kinds.count("warm-up") == 1  # shared by all rankers and seeds
+    assert kinds.count("train") == 2 * 2 + 2 + 2  # zero-shot for two rankers, then one, for two seeds
+
+
+def test_cells_say_where_they_come_from(plan: Plan) -> None:
+    tuned = [cell.labels for cell in plan.cells if cell.labels.get("stage") == "tuned"]
+    assert [labels["seed"] for labels in tuned] == [0, 1]
+    assert tuned[0]["trained_on"] == "toy > toy-far"
+    assert len({str(cell.labels) for cell in plan.cells}) == len(plan.cells)
+
+
+def test_planning_twice_gives_the_same_fingerprints(plan: Plan, smallest: Path) -> None:
+    assert names(planned(smallest).steps) == names(plan.steps)
+
+
+@pytest.mark.parametrize(
+    ("override", "kinds"),
+    [
+        ("measures=['AP']", set()),
+        ("title='Another'", set()),
+        ("scoring.depth=3", {"score"}),
+        ("training.epochs=3", {"train", "score", "costs", "audit"}),
+        ("warmup.training.epochs=3", {"warm-up", "train", "score", "costs", "audit"}),
+        ("negatives.hard_depth=5", {"train", "score", "costs", "audit"}),
+    ],
+)
+def test_a_setting_changes_the_steps_that_depend_on_it_and_no_other(
+    plan: Plan, smallest: Path, override: str, kinds: set[str]
+) -> None:
+    before, after = names(plan.steps), planned(smallest, override).steps
+    assert {step.kind for step in after if before[step.label] != step.fingerprint} == kinds
+
+
+def test_more_seeds_leave_the_steps_of_the_others_alone(plan: Plan, smallest: Path) -> None:
+    more = names(planned(smallest, "seeds=[0, 1, 2]").steps)
+    assert names(plan.steps).items() <= more.items()
+
+
+def test_the_inputs_of_a_collection_are_hashed_not_named(tmp_path: Path, smallest: Path) -> None:
+    from longrank.corpora.catalog.folder import save_collection
+    from longrank.testing import one_document_collection
+
+    def fingerprint(folder: Path, text: str) -> str:
+        save_collection(one_document_collection(text, query="a"), folder)
+        source = f"collections.toy-debiased={{kind='folder', path='{folder}'}}"
+        steps = names(planned(smallest, source, "statistics=['toy-debiased']").steps)
+        return steps["make toy-debiased"]
+
+    assert fingerprint(tmp_path / "one", "text") == fingerprint(tmp_path / "two", "text")
+    assert fingerprint(tmp_path / "one", "text") != fingerprint(tmp_path / "three", "other")
+
+
+def test_a_missing_folder_is_named(smallest: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="does not exist or is empty"):
+        planned(smallest, f"collections.toy-debiased={{kind='folder', path='{tmp_path / 'none'}'}}")
+
+
+def test_a_stage_starts_from_an_earlier_one_that_scores_nothing_itself(smallest: Path, tmp_path: Path) -> None:
+    path = tmp_path / "silent.toml"
+    path.write_text(smallest.read_text().replace('score_on = ["toy", "toy-far"]', "score_on = []", 1))
+    plan = planned(path, "baselines=[]", "seeds=[0]")
+    trained = [step for step in plan.steps if step.kind == "train"]
+    assert "train maxp-twice/tiny seed 0 zero-shot on toy" in names(trained)
+
+
+def test_folds_are_trained_and_scored_one_by_one_and_fill_one_cell(smallest: Path, tmp_path: Path) -> None:
+    path = tmp_path / "folds.toml"
+    text = smallest.read_text().replace('of = "toy"', 'of = "toy"\nfolds = 3', 1)
+    path.write_text(text.replace('name = "tuned"', 'name = "tuned"\ncross_validate = true', 1))
+    plan = planned(path, "seeds=[0]")
+    (cell,) = [cell for cell in plan.cells if cell.labels.get("stage") == "tuned"]
+    assert [step.settings["fold"] for step in cell.results] == ["1", "2", "3"]
+    assert [step.inputs["model"].settings["fold"] for step in cell.results] == ["1", "2", "3"]
+    start = {step.inputs["start"].fingerprint for step in cell.trained}
+    assert len(start) == 1  # all folds start from one zero-shot model
+
+
+def test_work_grows_with_what_is_read(plan: Plan) -> None:
+    work = {step.label: step.work.operations for step in plan.steps}
+    # 60 + 16 + 3 tokens against 3 x (60 + 16 + 3), and two epochs
+    one, six = (work[f"train {name}/tiny seed 0 zero-shot on toy"] for name in ("firstp", "maxp-twice"))
+    assert six == pytest.approx(6 * one)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("rankers=[{name='maxp', params={stridde=3}}]", "ranker 'maxp' has no parameter 'stridde'"),
+        ("rankers=['maxq']", "no ranker 'maxq'. Did you mean 'maxp'"),
+        ("backbones.tiny.params.layer=1", "backbone 'tiny' has no parameter 'layer'"),
+        ("untrained=[{label='e', name='embedding', params={pool=1}, score_on=['toy']}]", "has no parameter 'pool'"),
+    ],
+)
+def test_a_misspelt_ranker_backbone_or_parameter_is_refused_before_anything_runs(
+    smallest: Path, override: str, message: str
+) -> None:
+    with pytest.raises(LongrankError, match=message):
+        planned(smallest, override)

@@ -1,0 +1,230 @@
+"""Running: everything once, found again, repaired, and the same bytes whatever happens on the way."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from longrank.cli.main import app
+from longrank.core.errors import SettingsError
+from longrank.experiments.collections import open_collection
+from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
+from longrank.experiments.gather import expected_reciprocal_rank
+from longrank.experiments.plan import make_plan
+from longrank.experiments.records import ExperimentResult
+from longrank.experiments.settings import load_experiment
+from longrank.experiments.step import Plan
+
+ResultsOf = Callable[[Plan, Store, Path], dict[str, bytes]]
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+def test_every_cell_is_filled_with_a_value_a_query(plan: Plan, result: ExperimentResult) -> None:
+    assert len(result.cells) == len(plan.cells)
+    for cell in result.cells:
+        if "what" not in cell.labels:
+            assert {name: len(row) for name, row in cell.values.items()} == {"RR": 6, "nDCG@3": 6}
+            assert all(0 <= value <= 1 for row in cell.values.values() for value in row.values())
+
+
+def test_cells_carry_counts_versions_and_settings(result: ExperimentResult) -> None:
+    (cell,) = result.where(ranker="firstp", seed=0, stage="zero-shot", scored_on="toy-far")
+    assert cell.facts["queries"] == 6
+    assert cell.facts["cut_documents"] == 24  # four documents a query, all longer than 60 tokens
+    assert cell.facts["training_queries"] == [8]
+    assert cell.facts["versions"]["longrank"]
+    assert cell.facts["settings"]["training"]["seed"] == 0
+    assert cell.facts["collapsed"] in {True, False}
+    assert cell.seconds["train"] > 0
+
+
+def test_random_and_perfect_order_bound_what_is_possible(result: ExperimentResult) -> None:
+    (cell,) = result.where(ranker="random", scored_on="toy")
+    (best,) = result.where(ranker="perfect", scored_on="toy")
+    # one relevant document of four: (1 + 1/2 + 1/3 + 1/4) / 4 where it was retrieved
+    assert all(v == pytest.approx(0.5208333 * best.values["RR"][q]) for q, v in cell.values["RR"].items())
+    assert set(best.values["RR"].values()) <= {0.0, 1.0}
+
+
+def test_the_first_of_two_relevant_among_three_is_expected_at_five_sixths() -> None:
+    # ranks of the first: 1 with probability 2/3, 2 with 1/3: 2/3 + 1/6
+    assert expected_reciprocal_rank(3, 2) == pytest.approx(5 / 6)
+    assert expected_reciprocal_rank(3, 0) == 0
+
+
+def test_evidence_stands_where_the_collections_put_it(result: ExperimentResult) -> None:
+    (near,), (far,) = (result.where(what="positions", collection=name) for name in ("toy", "toy-far"))
+    assert min(far.values["start"].values()) >= 128
+    assert min(near.values["start"].values()) < 109
+
+
+def test_run_times_are_kept_apart_from_what_is_always_the_same(result: ExperimentResult) -> None:
+    (cell,) = result.where(what="costs")
+    assert cell.facts["tokens"]["maxp-twice tiny"] > cell.facts["tokens"]["firstp tiny"]
+    assert all(seconds > 0 for seconds in cell.seconds.values())
+
+
+def test_a_ranker_is_audited_and_the_card_stands_in_the_facts(result: ExperimentResult) -> None:
+    cells = result.where(what="audit", ranker="firstp")
+    assert [cell.labels["seed"] for cell in cells] == [0, 1]
+    assert cells[0].facts["outcome"] in {"robust", "biased", "inconclusive", "not auditable"}
+    assert cells[0].facts["design"]["queries"] == 8
+
+
+def test_a_second_run_makes_nothing(plan: Plan, store: Store) -> None:
+    assert missing_steps(plan.steps, store, quiet) == ()
+
+
+def test_the_same_experiment_elsewhere_gives_the_same_bytes(
+    plan: Plan, store: Store, results_of: ResultsOf, tmp_path: Path
+) -> None:
+    first = results_of(plan, store, tmp_path / "first")
+    assert results_of(plan, Store(tmp_path / "steps"), tmp_path / "second") == first
+
+
+def test_stopped_between_steps_and_started_again_gives_the_same_bytes(
+    plan: Plan, store: Store, results_of: ResultsOf, tmp_path: Path
+) -> None:
+    class Stopped(Exception):
+        """What stands for a kill."""
+
+    def stop_at(number: int) -> Callable[[str], None]:
+        def say(line: str) -> None:
+            if line.startswith(f"[{number}/"):
+                raise Stopped
+
+        return say
+
+    other = Store(tmp_path / "steps")
+    for number in (3, 6, 9):
+        with pytest.raises(Stopped):
+            run_steps(missing_steps(plan.steps, other, quiet), other, say=stop_at(number))
+    done = [step for step in plan.steps if other.is_done(step)]
+    assert len(done) == 2 + 5 + 8
+    assert results_of(plan, other, tmp_path / "second") == results_of(plan, store, tmp_path / "first")
+
+
+@pytest.mark.parametrize("how", ["changed", "cut", "removed"])
+def test_a_corrupted_file_is_named_and_its_step_made_again(
+    plan: Plan, store: Store, results_of: ResultsOf, tmp_path: Path, how: str
+) -> None:
+    before = results_of(plan, store, tmp_path / "before")
+    step = next(step for step in plan.steps if step.kind == "score")
+    path = store.folder(step) / "run.trec"
+    text = path.read_bytes()
+    if how == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(text[:-1] + b"?" if how == "changed" else text[:-9])
+    said: list[str] = []
+    assert missing_steps(plan.steps, store, said.append, mend=False) == (step,)
+    assert str(path) in said[0]
+    assert step.label in said[0]
+    assert results_of(plan, store, tmp_path / "after") == before
+    assert path.read_bytes() == text
+
+
+def test_a_model_changed_without_a_trace_of_time_is_found_when_it_is_read(plan: Plan, store: Store) -> None:
+    score = next(step for step in plan.steps if step.kind == "score")
+    model = score.inputs["model"]
+    path = store.folder(model) / "best" / "aggregator.safetensors"
+    before, stamp = path.read_bytes(), path.stat()
+    path.write_bytes(bytes([before[0] ^ 1]) + before[1:])
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    store.forget(score)
+    said: list[str] = []
+    assert missing_steps(plan.steps, store, said.append) == (model, score)
+    assert "aggregator.safetensors" in said[0]
+    run_steps((model, score), store, say=quiet)
+    assert path.read_bytes() == before
+
+
+def test_a_training_killed_while_it_tidies_up_is_finished_and_nothing_half_written_stays(
+    plan: Plan, store: Store
+) -> None:
+    model = next(step for step in plan.steps if step.kind == "train")
+    folder = store.folder(model)
+    before = (folder / "done.json").read_bytes()
+    (folder / "done.json").unlink()
+    (folder / "state").mkdir()  # its files are gone already
+    (folder / ".123-best").mkdir()
+    run_steps((model,), store, say=quiet)
+    assert (folder / "done.json").read_bytes() == before
+    assert not (folder / "state").exists()
+    assert not (folder / ".123-best").exists()
+
+
+def test_a_pattern_chooses_steps_and_what_they_need(plan: Plan) -> None:
+    chosen = chosen_steps(plan, ["score firstp*seed 1*scored on toy"])
+    kinds = [step.kind for step in chosen]
+    assert sorted(kinds) == ["candidates", "collection", "score", "train", "warm-up"]
+    with pytest.raises(SettingsError, match="no step fits 'maxq'; labels are like: make toy"):
+        chosen_steps(plan, ["maxq"])
+
+
+def test_a_failing_step_is_named(tmp_path: Path, smallest: Path) -> None:
+    plan = make_plan(load_experiment(smallest, ["negatives.hard=9", "negatives.hard_depth=9"]))
+    steps = chosen_steps(plan, ["train firstp/tiny seed 0"])
+    with pytest.raises(StepFailed, match="'train firstp/tiny seed 0 zero-shot on toy' failed: none of the 8"):
+        run_steps(steps, Store(tmp_path), say=quiet)
+
+
+def test_every_step_says_what_it_is_in_its_folder(plan: Plan, store: Store) -> None:
+    for step in plan.steps:
+        done = json.loads((store.folder(step) / "done.json").read_text())
+        assert done["label"] == step.label
+        assert done["files"]
+
+
+def test_splits_share_no_query_and_debiased_has_training_queries_alone(plan: Plan, store: Store) -> None:
+    made = {step.label: open_collection(store.folder(step)) for step in plan.steps if step.kind == "collection"}
+    assert [len(made["make toy"].queries(split)) for split in ("train", "dev", "test")] == [8, 1, 6]
+    assert set(made["make toy-debiased"].splits) == {"train"}
+    assert made["make toy-far"].queries("test") == made["make toy"].queries("test")
+
+
+def test_the_command_shows_the_plan_and_then_runs_a_part_of_it(smallest: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    select = ["--out", out, "--set", "seeds=[0]", "--set", 'rankers=["firstp"]']
+    shown = CliRunner().invoke(app, ["run", str(smallest), *select, "--dry-run"])
+    assert shown.exit_code == 0, shown.output
+    assert "train firstp/tiny seed 0 zero-shot on toy" in shown.output
+    assert not (tmp_path / "out").exists()
+    ran = CliRunner().invoke(app, ["run", str(smallest), *select, "--only", "retrieve for toy by bm25"])
+    assert ran.exit_code == 0, ran.output
+    assert "3 of 13 cells" in ran.output  # three baselines on toy
+    assert (tmp_path / "out" / "smallest-laptop" / "records.jsonl").is_file()
+    again = CliRunner().invoke(app, ["run", str(smallest), *select, "--only", "toy by bm25", "--force", "toy by bm25"])
+    assert "[1/1] retrieve for toy by bm25" in again.output
+
+
+COMMAND = [sys.executable, "-c", "from longrank.cli.main import run; run()", "run"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_at_random_moments_it_gives_the_same_bytes(
+    smallest: Path, store: Store, results_of: ResultsOf, tmp_path: Path, workers: int
+) -> None:
+    expected = results_of(make_plan(load_experiment(smallest)), store, tmp_path / "expected")
+    command = [*COMMAND, str(smallest), "--out", str(tmp_path / "out"), "--workers", str(workers)]
+    draw = random.Random(workers)
+    for _ in range(4):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(draw.uniform(4, 12))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    folder = tmp_path / "out" / "smallest-laptop"
+    assert {name: (folder / name).read_bytes() for name in expected} == expected

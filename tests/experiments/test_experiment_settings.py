@@ -1,0 +1,96 @@
+"""What an experiment file may say, and how it is told that it may not."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longrank.core.errors import SettingsError
+from longrank.experiments.settings import ReadingSettings, load_experiment, variants
+
+
+def test_a_ranker_is_a_name_or_a_table_and_is_labelled_by_its_name(smallest: Path) -> None:
+    rankers = load_experiment(smallest).rankers
+    assert [(r.name, r.label) for r in rankers] == [("firstp", "firstp"), ("maxp", "maxp-twice")]
+
+
+def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(smallest: Path) -> None:
+    one = load_experiment(smallest, ['rankers=["maxp-twice"]'])
+    assert one.rankers[0].training == {"epochs": 2}
+    other = load_experiment(smallest, ['rankers=["firstp", "sump"]'])
+    assert [stage.rankers for stage in other.stages] == [None, (), ()]
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("collections.toy-far.of=toys", "no collection 'toys'; there are toy, toy-far, toy-debiased"),
+        ("retriever=bm26", "no retriever 'bm26'"),
+        ("warmup.on=far", "no collection 'far'"),
+        ("costs.stage=tunned", "no stage 'tunned'"),
+        ('rankers=["maxp", "maxp"]', "two rankers are labelled 'maxp'"),
+        ("seeds=[1, 1]", "hold one twice"),
+        ("colections.toy=1", "colections"),
+        ("training.epoch=1", "epoch"),
+        ("collections.toy.kind=toys", "kind"),
+        ("preset=nobody2020", "no training preset"),
+    ],
+)
+def test_a_mistake_is_named(smallest: Path, override: str, message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        load_experiment(smallest, [override])
+
+
+def test_a_missing_file_says_where_files_are(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="experiments/ holds one"):
+        load_experiment(tmp_path / "none.toml")
+
+
+def test_a_preset_lies_under_what_the_file_says(smallest: Path) -> None:
+    training = load_experiment(smallest, ["preset=li2023", "training.epochs=2"]).training
+    assert (training.epochs, training.batch_size, training.backbone_rate) == (2, 4, 3e-6)
+
+
+def test_a_sweep_is_a_product_and_its_labels_are_the_last_words(smallest: Path) -> None:
+    swept = load_experiment(smallest, ["sweep={'reading.max_tokens'=[60, 120], 'scoring.depth'=[2, 4]}"])
+    found = [(v.reading.max_tokens, v.scoring.depth, labels) for v, labels in variants(swept)]
+    assert found[1] == (60, 4, {"max_tokens": 60, "depth": 4})
+    assert [(tokens, depth) for tokens, depth, _ in found] == [(60, 2), (60, 4), (120, 2), (120, 4)]
+    assert all(v.training == swept.training for v, _ in variants(swept))
+
+
+def test_a_sweep_over_tables_changes_several_settings_at_once(smallest: Path) -> None:
+    swept = load_experiment(smallest, ["sweep={reading=[{window_tokens=40, window_stride=20}, {window_tokens=60}]}"])
+    found = [(v.reading.window_tokens, v.reading.window_stride, v.reading.chunk_tokens) for v, _ in variants(swept)]
+    assert found == [(40, 20, 60), (60, 60, 60)]
+
+
+def test_a_sweep_that_does_not_fit_is_refused_when_the_file_is_read(smallest: Path) -> None:
+    with pytest.raises(SettingsError, match="max_token"):
+        load_experiment(smallest, ["sweep={'reading.max_token'=[60]}"])
+
+
+def test_a_file_without_a_sweep_is_its_own_only_variant(smallest: Path) -> None:
+    experiment = load_experiment(smallest)
+    assert list(variants(experiment)) == [(experiment, {})]
+
+
+@pytest.mark.parametrize(
+    ("ranker", "known", "expected"),
+    [
+        ("firstp", ["backbone", "tokens", "query_tokens"], {"tokens": 477, "query_tokens": 32}),
+        ("longp", ["backbone", "tokens", "query_tokens"], {"tokens": 1431, "query_tokens": 32}),
+        ("maxp", ["size", "stride", "max_tokens"], {"size": 150, "stride": 100, "max_tokens": 1431}),
+        ("avgp", ["size", "max_chunks"], {"size": 477, "max_chunks": 3}),  # 1431 / 477
+    ],
+)
+def test_lengths_reach_each_ranker_under_its_own_names(ranker: str, known: list[str], expected: dict[str, int]) -> None:
+    assert ReadingSettings().params(ranker, known) == expected
+
+
+def test_a_cross_validated_stage_scores_its_own_collection(changed: Callable[[str], Path]) -> None:
+    path = changed("")
+    text = path.read_text().replace('name = "tuned"', 'name = "tuned"\ncross_validate = true', 1)
+    path.write_text(text.replace('score_on = ["toy-far"]', 'score_on = ["toy"]', 1))
+    with pytest.raises(SettingsError, match="cross-validated stage scores the collection it is trained on"):
+        load_experiment(path)
