@@ -204,7 +204,9 @@ def test_the_command_shows_the_plan_and_then_runs_a_part_of_it(smallest: Path, t
     ran = CliRunner().invoke(app, ["run", str(smallest), *select, "--only", "retrieve for toy by bm25"])
     assert ran.exit_code == 0, ran.output
     assert "3 of 13 cells" in ran.output  # three baselines on toy
-    assert (tmp_path / "out" / "smallest-laptop" / "records.jsonl").is_file()
+    results = tmp_path / "out" / "smallest-laptop"
+    assert (results / "records.jsonl").is_file()
+    assert (results / "report.html").is_file() == ("The page: " in ran.output)
     again = CliRunner().invoke(app, ["run", str(smallest), *select, "--only", "toy by bm25", "--force", "toy by bm25"])
     assert "[1/1] retrieve for toy by bm25" in again.output
 

@@ -59,6 +59,10 @@ def run(
         write_result(folder, result)
     typer.echo(f"{folder}: {len(result.cells)} of {len(plan.cells)} cells, {_clock(began)}")
     _summary(result.cells)
+    if result.cells:
+        from longrank.reports.experiment import write_reports
+
+        typer.echo(f"The page: {write_reports(folder)['html']}")
 
 
 def _clock(began: float) -> str:
