@@ -32,7 +32,7 @@ def score_documents(ranker: "NeuralRanker", query: Query, documents: Sequence[Do
     split = (ranker.split([document])[0] for document in documents)  # one by one: all at once may not fit
     for group in _document_groups(split, needs, layers=ranker.backbone.layers + 1):
         rows = ranker.layout.rows(ranker.backbone, asked, group)
-        encoded = encode_in_batches(ranker.backbone, rows, needs=needs, budget=budget)
+        encoded = _encode_distinct(ranker.backbone, rows, needs=needs, budget=budget)
         states = ranker.layout.states(encoded, ranker.backbone.specials, asked, group)
         values += ranker.aggregator(states).float().tolist()
         cut = [document.cut_tokens for document in group]
@@ -41,6 +41,28 @@ def score_documents(ranker: "NeuralRanker", query: Query, documents: Sequence[Do
     if not torch.isfinite(torch.tensor(values)).all():
         raise BadScore(f"the ranker gave a score that is not finite for query {query.id!r}: its weights are damaged")
     return Scores(values, cut_documents, cut_tokens)
+
+
+def _encode_distinct(backbone: Backbone, rows: Sequence[Row], *, needs: Needs, budget: int) -> Encoded:
+    """The states of all rows; where one vector a row is kept, a row that comes again is not encoded again.
+
+    Near copies of a document, as audits and deduplicating searches send them, share most of their chunks.
+    """
+    if needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY):
+        return encode_in_batches(backbone, rows, needs=needs, budget=budget)
+    places: dict[tuple[object, ...], int] = {}
+    first: list[Row] = []
+    numbers = []
+    for row in rows:
+        attended = None if row.attended is None else row.attended.tobytes()
+        number = places.setdefault((row.ids.tobytes(), row.types.tobytes(), row.global_tokens, attended), len(first))
+        if number == len(first):
+            first.append(row)
+        numbers.append(number)
+    encoded = encode_in_batches(backbone, first, needs=needs, budget=budget)
+    if len(first) == len(rows):
+        return encoded
+    return Encoded(encoded.pooled[numbers], None, tuple(len(row) for row in rows))
 
 
 def encode_in_batches(backbone: Backbone, rows: Sequence[Row], *, needs: Needs, budget: int) -> Encoded:
