@@ -184,7 +184,7 @@ def test_a_million_words_reach_the_encoder_in_small_batches_without_a_spike(monk
     if not status.is_file():
         pytest.skip("the memory of a process is read from /proc")
     model = build_ranker(tiny_spec("maxp", size=200, stride=150, max_tokens=None))
-    text = " ".join(["word"] * 1_000_000)
+    text = " ".join(f"w{number % 9973}" for number in range(1_000_000))  # no window twice: 9973 is a prime
     model.backbone.tokenizer.tokenize(text)  # kept by the cache: the tokenizer's own need, apart from the engine's
     largest: list[int] = []
     resident: list[int] = []
