@@ -8,9 +8,10 @@ setting; an interrupted one goes on where it was.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVar
 
 from pydantic import Field
 
@@ -38,6 +39,7 @@ from longrank.training.trainer import TrainSettings, fit
 MEASURE = "RR"
 CODE = 2  # counts changes that make earlier results incomparable
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 _RATES = {"batch_size": 8, "schedule": "linear", "warmup_fraction": 0.1}
@@ -108,6 +110,7 @@ RANKERS: Mapping[str, str] = {
     "PARADE-Attn": "parade-attn",
     "PARADE-Transformer": "parade-transformer",
 }
+SCORINGS = (("toy", "zero-shot"), ("toy-far", "zero-shot"), ("toy-far", "tuned"))  # on which collection, how trained
 
 
 class Demo:
@@ -116,7 +119,7 @@ class Demo:
     def __init__(self, settings: DemoSettings, out: Path, say: Say, *, workers: int = 1) -> None:
         self.settings, self.out, self.say, self.workers = settings, out, say, workers
         self.workdir = out / fingerprint(settings, __version__, CODE)
-        self.world: ToyWorld = make_toy(settings.toy)
+        self.world: ToyWorld = _make_world(settings.toy)
         self.collections = {"toy": self.world.toy, "toy-far": self.world.far}
         self._save_collections()
         self.candidates = {name: self._candidates(collection) for name, collection in self.collections.items()}
@@ -124,24 +127,36 @@ class Demo:
     def run(self) -> DemoResult:
         """Train, score, fine-tune and score again; give the numbers."""
         backbone = self._warm_backbone()
-        missing = [name for name in reversed(list(RANKERS.values())) if not self._is_scored(name)]  # the slowest first
-        work = partial(_make_runs, self.settings, self.out, backbone)
-        for _ in in_processes(work, missing, workers=min(self.workers, len(missing) or 1), say=self.say):
-            pass
+        names = list(RANKERS.values())[::-1]  # the slowest first
+        self._spread(_train, [name for name in names if not self._is_trained(name)], backbone)
+        scorings = [(name, on, how) for name in names for on, how in SCORINGS]
+        self._spread(_order, [one for one in scorings if not self._run_file(*one).is_file()], backbone)
         rows, cut = [], {}
         for title, name in RANKERS.items():
-            toy, far, tuned = self.runs(name, backbone)
-            scores = (self._score(toy, "toy"), self._score(far, "toy-far"), self._score(tuned, "toy-far"))
-            rows.append(DemoRow(title, *scores))
-            cut[title] = far.notes.cut_tokens
+            runs = [self.ordered(name, on, how, backbone) for on, how in SCORINGS]
+            toy, far, tuned = (self._score(run, on) for run, (on, _) in zip(runs, SCORINGS, strict=True))
+            rows.append(DemoRow(title, toy, far, tuned))
+            cut[title] = runs[1].notes.cut_tokens
         return self._result(tuple(rows), cut)
 
-    def runs(self, name: str, backbone: Spec) -> tuple[Run, Run, Run]:
-        """A ranker's order of toy and toy-far, trained on toy; and of toy-far, fine-tuned there."""
+    def _spread(
+        self, work: "Callable[[DemoSettings, Path, Spec, T, Say], object]", items: list[T], backbone: Spec
+    ) -> None:
+        made = partial(work, self.settings, self.out, backbone)
+        for _ in in_processes(made, items, workers=min(self.workers, len(items) or 1), say=self.say):
+            pass
+
+    def models(self, name: str, backbone: Spec) -> dict[str, Path]:
+        """A ranker trained on toy, and then fine-tuned on toy-far."""
         trained = self._trained(name, self._spec(name, backbone), on="toy", start=None)
-        toy, far = (self._scored(name, trained, c, "zero-shot") for c in ("toy", "toy-far"))
-        tuned = self._trained(name, self._spec(name, backbone), on="toy-far", start=trained)
-        return toy, far, self._scored(name, tuned, "toy-far", "tuned")
+        return {
+            "zero-shot": trained,
+            "tuned": self._trained(name, self._spec(name, backbone), on="toy-far", start=trained),
+        }
+
+    def ordered(self, name: str, on: str, how: str, backbone: Spec) -> Run:
+        """A collection's candidates as a ranker orders them."""
+        return self._scored(name, self.models(name, backbone)[how], on, how)
 
     def _save_collections(self) -> None:
         for name, collection in self.collections.items():
@@ -205,8 +220,8 @@ class Demo:
     def _run_file(self, name: str, on: str, how: str) -> Path:
         return self.workdir / "runs" / f"{name}.{how}.{on}.trec"
 
-    def _is_scored(self, name: str) -> bool:
-        return self._run_file(name, "toy-far", "tuned").is_file()
+    def _is_trained(self, name: str) -> bool:
+        return (self.workdir / "models" / f"{name}.toy-far" / "log.json").is_file()
 
     def _scored(self, name: str, model: Path, on: str, how: str) -> Run:
         path = self._run_file(name, on, how)
@@ -273,8 +288,15 @@ class Demo:
         return starts, lengths
 
 
-def _make_runs(settings: DemoSettings, out: Path, backbone: Spec, name: str, say: Say) -> None:
-    Demo(settings, out, say).runs(name, backbone)
+def _train(settings: DemoSettings, out: Path, backbone: Spec, name: str, say: Say) -> None:
+    Demo(settings, out, say).models(name, backbone)
+
+
+def _order(settings: DemoSettings, out: Path, backbone: Spec, scoring: tuple[str, str, str], say: Say) -> None:
+    Demo(settings, out, say).ordered(*scoring, backbone)
+
+
+_make_world = lru_cache(maxsize=1)(make_toy)  # a process makes several parts of one demo
 
 
 def _random_rr(documents: int) -> float:
