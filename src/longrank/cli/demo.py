@@ -15,7 +15,7 @@ def demo(
 ) -> None:
     """Train four rankers where evidence comes early, test them where it comes late, and show what happens.
 
-    Forty to fifty minutes on one busy core; --quick takes about five, and its rows stay near random order.
+    About 25 minutes on two cores; --quick takes three or four, and its rows stay near random order.
     Interrupted, it goes on where it was.
     """
     import os

@@ -100,7 +100,7 @@ def write_demo_page(path: Path, result: DemoResult) -> None:
 
 
 def _cell(score: Score) -> Cell:
-    return Cell(round(score.mean, 4), detail=f"[{score.low:.2f}, {score.high:.2f}]")
+    return Cell(score.mean, detail=f"[{score.low:.2f}, {score.high:.2f}]")
 
 
 def _interval(score: Score) -> Interval:
