@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -221,6 +222,21 @@ def test_a_folder_without_a_classification_head_is_refused(classifier: Path, tmp
     AutoTokenizer.from_pretrained(classifier).save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="classification head"):
         resolve(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["classifier:", "cross-encoder:"])
+def test_weights_in_a_pickle_are_refused(kind: str, classifier: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    if kind == "cross-encoder:":
+        pytest.importorskip("sentence_transformers", reason="the extra 'adapters' is not installed")
+    folder = tmp_path / "pickled"
+    shutil.copytree(classifier, folder)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="pickle"):
+        resolve(f"{kind}{folder}")
 
 
 def test_kinds_and_folders_name_the_same_model(classifier: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from longrank.core.errors import MissingExtra, ModelError
 from longrank.core.types import Document, Query, Scores
+from longrank.encoders.pretrained import safe_weights
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -29,7 +30,10 @@ class CrossEncoderRanker:
             from sentence_transformers import CrossEncoder
         except ImportError:
             raise MissingExtra("sentence-transformers", "adapters", purpose="a CrossEncoder") from None
-        return cls(CrossEncoder(str(name), device="cpu"))
+        try:
+            return cls(CrossEncoder(str(name), device="cpu", model_kwargs={"use_safetensors": True}))
+        except OSError as error:
+            raise ModelError(f"{name} has no weights as safetensors, and pickles are refused: {error}") from None
 
     def score(self, query: Query, documents: Sequence[Document]) -> Scores:
         """What ``predict`` gives for each pair, and how many pairs it had to cut."""
@@ -59,12 +63,12 @@ class ClassifierRanker:
 
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder))
-            model, info = AutoModelForSequenceClassification.from_pretrained(str(folder), output_loading_info=True)
+            model, missing = safe_weights(AutoModelForSequenceClassification, str(folder))
         except (OSError, ValueError) as error:
             raise ModelError(f"{folder} holds no usable transformers model: {error}") from None
-        if info["missing_keys"]:
-            missing = ", ".join(sorted(info["missing_keys"])[:3])
-            raise ModelError(f"{folder} lacks weights of its classification head ({missing}): it would score at random")
+        if missing:
+            some = ", ".join(missing[:3])
+            raise ModelError(f"{folder} lacks weights of its classification head ({some}): it would score at random")
         if model.config.num_labels not in (1, 2):
             raise ModelError(f"{folder} has {model.config.num_labels} labels; a ranker has one, or two: no and yes")
         return cls(model.eval(), tokenizer, _limit(model.config, tokenizer))
