@@ -122,14 +122,14 @@ def throughput(model: NeuralRanker, url: str, pid: int, *, requests: int, rounds
     }
 
 
-def memory(url: str, pid: int, *, requests: int) -> dict[str, float]:
+def memory(url: str, pid: int, *, requests: int) -> dict[str, Any]:
     rng, found = np.random.default_rng(5), []
     step = max(1, requests // 10)
     for _ in range(10):
         bodies = [body(rng, documents=3, words=(20, 200)) for _ in range(step)]
         asyncio.run(asked_by(8, url, bodies))
         found.append(megabytes(pid))
-    return {"requests": 10 * step, "after 20%": found[1], "after all": found[-1], "growth": found[-1] / found[1] - 1}
+    return {"requests": 10 * step, "after each tenth": found, "growth, last half": found[-1] / found[4] - 1}
 
 
 async def beside(url: str, large: dict[str, Any], *, most_seconds: float) -> dict[str, Any]:

@@ -54,6 +54,8 @@ def make_server(ranker: Ranker, settings: ServeSettings, *, token: str | None = 
     from longrank.serving.desk import make_desk
     from longrank.serving.readers import reader_of
 
+    # packed batches hardly ever have the same shape twice: kernels kept for each would only fill the memory
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
     reader = reader_of(ranker, batch_tokens=settings.batch_tokens, listwise=settings.listwise)
     desk = make_desk(reader, settings, token=token)
     config = uvicorn.Config(
