@@ -18,17 +18,22 @@ from longrank.evaluation.measures import PerQuery, evaluate
 from longrank.experiments.collections import Opened, open_collection
 from longrank.experiments.execute import Store
 from longrank.experiments.job import CARD, COSTS, FACTS, LOG, PROFILE, RUN
+from longrank.experiments.known import NOTHING, Known
 from longrank.experiments.records import CellResult, ExperimentResult
 from longrank.experiments.step import Cell, Plan, Step
 
 RANDOM_ORDERS = 200
 
 
-def gather(plan: Plan, store: Store) -> ExperimentResult:
-    """The records of every cell whose steps are all done, in the order of the plan."""
+def gather(plan: Plan, store: Store, known: Known = NOTHING) -> ExperimentResult:
+    """The records of every cell that is known or whose steps are all done, in the order of the plan."""
     opened = cache(open_collection)
     cells = []
     for cell in plan.cells:
+        earlier = known.find(cell)
+        if earlier is not None:
+            cells.append(earlier)
+            continue
         needed = (*cell.results, *([cell.collection] if cell.collection else []))
         if all(store.is_done(step) for step in needed):
             cells.append(_told(cell, store) if cell.collection is None else _scored(cell, store, opened))

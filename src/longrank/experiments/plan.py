@@ -20,7 +20,7 @@ from longrank.experiments.settings import (
 from longrank.experiments.sources import (
     IrDatasetsSource,
 )
-from longrank.experiments.step import Cell, Plan, Step
+from longrank.experiments.step import Cell, Plan, Step, needed_steps
 from longrank.training.settings import TrainSettings
 
 
@@ -28,18 +28,7 @@ def make_plan(experiment: Experiment) -> Plan:
     """The steps of an experiment, those that several cells need once."""
     cells = [cell for variant, labels in variants(experiment) for cell in _Planner(variant, labels).cells()]
     unique = {fingerprint(cell.labels, cell.kind): cell for cell in cells}
-    steps: dict[str, Step] = {}
-    for cell in unique.values():
-        for step in (*cell.results, *([cell.collection] if cell.collection else [])):
-            _add(step, steps)
-    return Plan(experiment, tuple(steps.values()), tuple(unique.values()))
-
-
-def _add(step: Step, steps: dict[str, Step]) -> None:
-    if step.fingerprint not in steps:
-        for inner in step.inputs.values():
-            _add(inner, steps)
-        steps[step.fingerprint] = step
+    return Plan(experiment, needed_steps(unique.values()), tuple(unique.values()))
 
 
 class _Planner:

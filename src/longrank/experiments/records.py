@@ -8,6 +8,8 @@ of an experiment holds
 - ``cells.jsonl``: ``{"cell": {...}, "facts": {...}}``: settings, versions, counts of what was dropped or cut, collapse;
 - ``timings.jsonl``: ``{"cell": {...}, "seconds": {"train": 1.5}}``, apart because it is never the same twice.
 
+A folder that is kept for long may hold its ``.jsonl`` files compressed, as ``.jsonl.gz``: they are read as well.
+
 The first three are the same bytes whenever settings, inputs and versions are the same.
 """
 
@@ -96,7 +98,7 @@ def read_result(folder: Path) -> ExperimentResult:
         for name, value in rest["measures"].items():
             row.setdefault(name, {})[rest["query_id"]] = value
     seconds: dict[str, Mapping[str, float]] = {}
-    if (folder / TIMINGS).is_file():
+    if _plain_or_compressed(folder / TIMINGS).is_file():
         seconds = {_key(labels): rest["seconds"] for labels, rest in _cells_of(folder / TIMINGS)}
     return ExperimentResult(
         about,
@@ -128,6 +130,7 @@ def _lines(cell: CellResult) -> Iterator[dict[str, object]]:
 
 
 def _cells_of(path: Path) -> Iterator[tuple[Labels, Mapping[str, Any]]]:
+    path = _plain_or_compressed(path)
     if not path.is_file():
         raise DataError(f"{path} is missing: run the experiment again, what is finished will be found")
     for record in read_records(path):
@@ -135,6 +138,11 @@ def _cells_of(path: Path) -> Iterator[tuple[Labels, Mapping[str, Any]]]:
         if not isinstance(labels, dict):
             raise record.bad("'cell' must be an object of labels")
         yield labels, record.fields
+
+
+def _plain_or_compressed(path: Path) -> Path:
+    compressed = path.with_name(f"{path.name}.gz")
+    return compressed if compressed.is_file() and not path.is_file() else path
 
 
 def _key(labels: Labels) -> str:

@@ -1,6 +1,6 @@
 """A step is one thing that is made once; a cell is one place of the tables; a plan holds both."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -73,3 +73,19 @@ class Plan:
     experiment: Experiment
     steps: tuple[Step, ...]
     cells: tuple[Cell, ...]
+
+
+def needed_steps(cells: Iterable[Cell]) -> tuple[Step, ...]:
+    """The steps that cells are read from, and all that those read: each once, and behind what it reads."""
+    steps: dict[str, Step] = {}
+    for cell in cells:
+        for step in (*cell.results, *([cell.collection] if cell.collection else [])):
+            _add(step, steps)
+    return tuple(steps.values())
+
+
+def _add(step: Step, steps: dict[str, Step]) -> None:
+    if step.fingerprint not in steps:
+        for inner in step.inputs.values():
+            _add(inner, steps)
+        steps[step.fingerprint] = step

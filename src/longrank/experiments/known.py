@@ -1,0 +1,48 @@
+"""Cells that an earlier run has recorded, perhaps on another machine: they are taken over and not made again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from longrank.core.errors import DataError
+from longrank.core.fingerprint import fingerprint
+from longrank.experiments.records import CellResult, Labels, read_result
+from longrank.experiments.step import Cell, Plan, needed_steps
+
+
+@dataclass(frozen=True)
+class Known:
+    """Recorded cells; one fits a cell of the plan if its labels and the fingerprints of all its steps are the same."""
+
+    cells: dict[str, CellResult]
+
+    def find(self, cell: Cell) -> CellResult | None:
+        """The record of a cell; only scores are taken over, not run-times and audits."""
+        if cell.kind != "scored":
+            return None
+        return self.cells.get(_key(cell.labels, [step.fingerprint for step in cell.results]))
+
+    def remaining(self, plan: Plan) -> Plan:
+        """The plan without the cells that are known, and without the steps that only they need."""
+        cells = tuple(cell for cell in plan.cells if self.find(cell) is None)
+        return replace(plan, cells=cells, steps=needed_steps(cells))
+
+
+NOTHING = Known({})
+
+
+def read_known(folders: Sequence[Path]) -> Known:
+    """The scored cells in the folders of earlier results; two that differ under the same fingerprint are refused."""
+    found: dict[str, CellResult] = {}
+    for folder in folders:
+        for cell in read_result(folder).cells:
+            if "fingerprints" not in cell.facts:
+                continue
+            key = _key(cell.labels, cell.facts["fingerprints"])
+            if found.setdefault(key, cell).values != cell.values:
+                raise DataError(f"{folder} has other values for {dict(cell.labels)} than a folder named before it")
+    return Known(found)
+
+
+def _key(labels: Labels, steps: Sequence[str]) -> str:
+    return fingerprint(dict(labels), list(steps))
