@@ -205,22 +205,27 @@ def test_mitigations_can_be_asked_for(command: Command, tmp_path: Path, collecti
     spans = tuple(GoldSpan(f"q{name[-1]}", name, CharSpan(start, start + 2), "test") for name, start in starts.items())
     save_collection(replace(collection, spans=spans), tmp_path / "spans")
     write_splits(tmp_path / "spans", {"train": ("q0", "q1", "q2", "q3"), "dev": ("q4", "q5")})
-    losses = {}
+    losses, said = {}, {}
     changes = {
         "plain": (),
         "weighted": ("position_weights={bins = 2}",),
+        "balanced": ("balance_positions={bins = 2}",),
         "shuffled": ("shuffle={unit = 'words'}",),
         "offsets": ("positions='random-offsets'",),
         "spread": ("positions='sorted-random'",),
     }
     for name, change in changes.items():
-        command(f"collection='{tmp_path}/spans'", f"out='{tmp_path}/{name}'", "train.epochs=2", *change)
+        place = (f"collection='{tmp_path}/spans'", f"out='{tmp_path}/{name}'")
+        said[name] = command(*place, "train.epochs=2", *change).stderr
         losses[name] = json.loads((tmp_path / name / "summary.json").read_text())["outcomes"][0]["log"]["losses"]
     assert len({tuple(values) for values in losses.values()}) == len(changes)
+    assert "balanced by position: 2 of 4 training pairs an epoch, 1 in each of 2 bins" in said["balanced"]
+    assert "main: 4 examples of" in said["balanced"]  # two an epoch
     with pytest.raises(TrainingError, match="other settings"):
         command(f"collection='{tmp_path}/spans'", f"out='{tmp_path}/plain'", "train.epochs=2", *changes["weighted"])
-    with pytest.raises(TrainingError, match=r"spans\.jsonl"):
-        command(f"out='{tmp_path}/none'", *changes["weighted"])
+    for name in ("weighted", "balanced"):
+        with pytest.raises(TrainingError, match=r"spans\.jsonl"):
+            command(f"out='{tmp_path}/no-spans-{name}'", *changes[name])
     with pytest.raises(SettingsError, match="leave passage_level and shuffle out"):
         command("passage_level=true", *changes["weighted"])
 

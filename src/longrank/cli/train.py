@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from longrank.core.types import Collection, Run
     from longrank.rankers.neural import NeuralRanker
+    from longrank.training.balance import PositionBalance
     from longrank.training.config import StageConfig, TrainConfig
     from longrank.training.examples import Sampler
     from longrank.training.pools import NegativeSettings
@@ -79,6 +80,7 @@ class _Source:
     query_ids: Sequence[str]
     negatives: "NegativeSettings"
     weights: "Mapping[tuple[str, str], float] | None" = None
+    balance: "PositionBalance | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +181,9 @@ class _Course:
         settings = config.train.model_copy(update={"seed": seed})
         before = [self._early_stage(stage, ranker, seed, query_ids) for stage in config.stages]
         weights = self._weights(ranker, query_ids)
-        source = _Source(self.collection, self.candidates, query_ids, config.negatives, weights)
+        source = _Source(
+            self.collection, self.candidates, query_ids, config.negatives, weights, config.balance_positions
+        )
         if not config.leaderboard:
             return [*before, Stage("main", self._sampler(ranker, source, seed), settings)]
         by_set = {name: replace(source, candidates={name: run}) for name, run in self.candidates.items()}
@@ -209,6 +213,7 @@ class _Course:
         return Stage(stage.name, self._sampler(ranker, source, seed), settings)
 
     def _sampler(self, ranker: "NeuralRanker", source: _Source, seed: int) -> "Sampler":
+        from longrank.training.balance import balanced
         from longrank.training.passages import PassageLevel
         from longrank.training.pools import PoolSampler
         from longrank.training.weights import WeightedSampler
@@ -220,6 +225,11 @@ class _Course:
             typer.echo(f"{count} of {len(source.query_ids)} training queries are left out: {reason}", err=True)
         if source.weights is not None:
             return WeightedSampler(sampler, source.weights)
+        if source.balance is not None:
+            even = balanced(sampler, tokenizer=ranker.backbone.tokenizer, settings=source.balance, seed=seed)
+            if _leads():
+                typer.echo(f"balanced by position: {even}", err=True)
+            return even
         return PassageLevel(sampler, ranker.split, seed) if self.config.passage_level else sampler
 
     def _weights(self, ranker: "NeuralRanker", query_ids: Sequence[str]) -> "Mapping[tuple[str, str], float] | None":

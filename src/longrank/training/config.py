@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from longrank.core.fingerprint import fingerprint
 from longrank.core.settings import Settings, to_spec
 from longrank.synthetic.debias import DebiasSettings
+from longrank.training.balance import PositionBalance
 from longrank.training.pools import NegativeSettings
 from longrank.training.settings import TrainSettings, preset
 from longrank.training.weights import PositionWeights
@@ -56,6 +57,7 @@ class TrainConfig(Settings):
     train: TrainSettings = TrainSettings()
     stages: tuple[StageConfig, ...] = ()
     position_weights: PositionWeights | None = Field(None, description="inverse-propensity weights, from spans")
+    balance_positions: PositionBalance | None = Field(None, description="as many pairs of every position, from spans")
     shuffle: DebiasSettings | None = Field(None, description="shuffle the documents' segments, each epoch anew")
     positions: DrawnPositions | None = Field(None, description="position ids drawn anew for every training row")
 
@@ -81,17 +83,25 @@ class TrainConfig(Settings):
             raise ValueError("folds are tested, not validated on: leave validation_split out")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {list(self.seeds)} hold one twice")
-        if self.position_weights is not None and (self.passage_level or self.shuffle is not None):
+        self._check_positions()
+        return self
+
+    def _check_positions(self) -> None:
+        by_place = [name for name in ("position_weights", "balance_positions") if getattr(self, name) is not None]
+        if len(by_place) > 1:
             raise ValueError(
-                "position_weights go by where evidence stands in a whole document as it is: leave passage_level and "
+                "position_weights and balance_positions both make up for rare places, together twice: leave one out"
+            )
+        if by_place and (self.passage_level or self.shuffle is not None):
+            raise ValueError(
+                f"{by_place[0]} is about where evidence stands in a whole document as it is: leave passage_level and "
                 "shuffle out"
             )
-        return self
 
     @property
     def mark(self) -> str:
         """Fingerprint of what a folder of results depends on; an option that is not used leaves it alone."""
-        later = {"position_weights", "shuffle", "positions"}
+        later = {"position_weights", "balance_positions", "shuffle", "positions"}
         unused = {name for name in later if getattr(self, name) is None}
         return fingerprint(self.model_dump(exclude={"seeds", "out", "device"} | unused))
 

@@ -88,23 +88,33 @@ class PoolSampler:
     def __len__(self) -> int:
         return len(self._pools)
 
+    @property
+    def query_ids(self) -> list[str]:
+        """The usable queries."""
+        return sorted(self._pools)
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Every usable query with each of its relevant documents."""
+        for query_id in self.query_ids:
+            yield from ((query_id, self._ids[number]) for number in self._pools[query_id].positives)
+
     def epoch(self, number: int) -> Iterator[TrainExample]:
         """Every usable query once, in a shuffled order."""
         rng = generator(f"train-pools-epoch-{number}", self.seed)
-        queries = sorted(self._pools)
+        queries = self.query_ids
         for place in rng.permutation(len(queries)):
-            query_id = queries[place]
-            pool = self._pools[query_id]
-            positive = self._document(pool.positives[rng.integers(len(pool.positives))])
-            chosen = [*_draw(rng, pool.hard, self.negatives.hard), *_draw(rng, pool.medium, self.negatives.medium)]
-            found = [self._document(number) for number in chosen]
-            if self.negatives.random:
-                relevant = self.collection.qrels.relevant(query_id)
-                found += self._random(rng, avoid=relevant | {document.id for document in found})
-            yield TrainExample(self.collection.queries[query_id], positive, tuple(found))
+            positives = self._pools[queries[place]].positives
+            yield self.example(queries[place], self._ids[positives[rng.integers(len(positives))]], rng=rng)
 
-    def _document(self, number: np.int32) -> Document:
-        return self.collection.documents[self._ids[number]]
+    def example(self, query_id: str, positive: str, *, rng: np.random.Generator) -> TrainExample:
+        """A usable query and this relevant document of it, with negatives drawn."""
+        pool, documents = self._pools[query_id], self.collection.documents
+        chosen = [*_draw(rng, pool.hard, self.negatives.hard), *_draw(rng, pool.medium, self.negatives.medium)]
+        found = [documents[self._ids[number]] for number in chosen]
+        if self.negatives.random:
+            relevant = self.collection.qrels.relevant(query_id)
+            found += self._random(rng, avoid=relevant | {document.id for document in found})
+        return TrainExample(self.collection.queries[query_id], documents[positive], tuple(found))
 
     def _random(self, rng: np.random.Generator, *, avoid: frozenset[str]) -> list[Document]:
         found: list[Document] = []

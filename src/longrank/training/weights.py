@@ -19,12 +19,11 @@ from longrank.training.examples import Sampler, TrainExample
 Pair = tuple[str, str]
 
 
-class PositionWeights(Settings):
-    """How pairs are weighted: ``bins`` of relative position in each length cell, no weight above ``largest``."""
+class PositionBins(Settings):
+    """``bins`` of relative position in each length cell."""
 
     bins: int = Field(4, ge=2)
     cells: tuple[int, ...] = Field((), description="upper ends, in tokens, of all length cells but the last")
-    largest: float = Field(10.0, gt=0)
 
     @field_validator("cells")
     @classmethod
@@ -32,6 +31,12 @@ class PositionWeights(Settings):
         if list(cells) != sorted(set(cells)) or any(end < 1 for end in cells):
             raise ValueError(f"cells are lengths in rising order, got {list(cells)}")
         return cells
+
+
+class PositionWeights(PositionBins):
+    """How pairs are weighted: no weight above ``largest``."""
+
+    largest: float = Field(10.0, gt=0)
 
 
 @dataclass(frozen=True, eq=False)
