@@ -73,7 +73,7 @@ def rich() -> ExperimentResult:
     starts, lengths = {"q1 d1": 3.0, "q2 d2": 90.0}, {"q1 d1": 200.0, "q2 d2": 210.0}
     placed = CellResult(
         {"collection": "toy", "what": "positions"},
-        {"start": starts, "length": lengths},
+        {"start": starts, "stop": {"q1 d1": 40.0, "q2 d2": 120.0}, "length": lengths},
         {"tokenizer": "bert", "pairs": 3},
     )
     sizes = {"name": "toy", "tokenizer": "bert", "documents": 9, "document_tokens": 205.0, "longest_document": 210}

@@ -26,6 +26,9 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and stop.")] = False,
     only: Annotated[Patterns, typer.Option(help="Only steps like this, and what they need; repeatable.")] = None,
     force: Annotated[Patterns, typer.Option(help="Make steps like this again; repeatable.")] = None,
+    known: Annotated[
+        list[Path] | None, typer.Option(help="Earlier results, of any machine: their cells are taken; repeatable.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes, a torch thread each, as memory allows.")] = 1,
     name: Annotated[
         str | None, typer.Option(help="Folder of the results; the file's name and size if not given.")
@@ -37,13 +40,14 @@ def run(
     """
     from longrank.experiments.execute import Store, chosen_steps, matches, missing_steps, run_steps
     from longrank.experiments.gather import gather
+    from longrank.experiments.known import read_known
     from longrank.experiments.plan import make_plan
     from longrank.experiments.records import write_result
     from longrank.experiments.settings import load_experiment
 
     settings = load_experiment(experiment, overrides or [])
-    plan, store = make_plan(settings), Store(out / "steps")
-    steps = chosen_steps(plan, only or [])
+    plan, store, earlier = make_plan(settings), Store(out / "steps"), read_known(known or [])
+    steps = chosen_steps(earlier.remaining(plan), only or [])
     for step in steps:
         if force and matches(step, force) and not dry_run:
             store.forget(step)
@@ -55,7 +59,7 @@ def run(
     try:
         run_steps(missing, store, workers=workers, say=lambda line: typer.echo(f"{_clock(began)} {line}"))
     finally:  # what is finished can be read, whatever happened to the rest
-        result = gather(plan, store)
+        result = gather(plan, store, earlier)
         write_result(folder, result)
     typer.echo(f"{folder}: {len(result.cells)} of {len(plan.cells)} cells, {_clock(began)}")
     _summary(result.cells)

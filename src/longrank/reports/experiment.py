@@ -10,6 +10,7 @@ from longrank.experiments.records import read_result
 from longrank.reports.experiment_audits import audits_table
 from longrank.reports.experiment_figures import costs_table, figure_sections
 from longrank.reports.experiment_papers import papers_beside
+from longrank.reports.experiment_positions import positions_beside, positions_table
 from longrank.reports.experiment_reading import Reading, read_experiment
 from longrank.reports.experiment_tables import changes_table, on_page, results_table, seeds_table, sizes_table
 from longrank.reports.experiment_words import what_it_shows
@@ -20,7 +21,9 @@ NAMES: Mapping[str, str] = {"html": "report.html", "md": "report.md", "latex": "
 _COSTS = "Gain against cost"
 _CHANGES = "From one training to the next"
 _AUDITS = "Do the rankers read to the end?"
-_DRAWN = {_CHANGES: "Before and after", _AUDITS: "By position", _COSTS: _COSTS}  # table -> the figures above it
+_PLACES = "Where relevance sits"
+# table -> the figures above it
+_DRAWN = {_CHANGES: "Before and after", _AUDITS: "By position", _COSTS: _COSTS, _PLACES: _PLACES}
 
 
 def write_reports(
@@ -51,13 +54,14 @@ def render(reading: Reading, name: str) -> str:
 
 def report_tables(reading: Reading) -> dict[str, Table]:
     """Every table the records allow, by heading."""
-    papers = papers_beside(reading)
+    papers = papers_beside(reading) | positions_beside(reading)
     found: dict[str, Table | None] = {
         "Results": results_table(reading) if reading.rows else None,
         _COSTS: costs_table(reading),
         _CHANGES: changes_table(reading) if reading.changes else None,
         _AUDITS: audits_table(reading.result),
         "What seeds change": seeds_table(reading),
+        _PLACES: positions_table(reading),
         **{f"Beside the papers: {name}": table for name, table in papers.items()},
         "Collections": sizes_table(reading),
     }

@@ -59,7 +59,7 @@ def printed(table: PaperTable, reading: Reading) -> Iterator[Printed]:
         if theirs is None:
             continue
         for row in reading.rows:
-            system = _system(table, row, column.stage, _chunk_tokens(reading))
+            system = _system(table, row, column.stage, chunk_length(reading))
             value = None if system is None else _value(table, system, theirs)
             if system is not None and value is not None and (row, column) in reading.places:
                 gain = _gain(table, reading, row, column, theirs)
@@ -69,7 +69,7 @@ def printed(table: PaperTable, reading: Reading) -> Iterator[Printed]:
 def _gain(table: PaperTable, reading: Reading, row: Row, column: Column, theirs: PaperColumn) -> float | None:
     """The paper's gain over the system that plays the part of our baseline."""
     base = reading.own.get(row)
-    mine, other = (None if r is None else _system(table, r, column.stage, _chunk_tokens(reading)) for r in (row, base))
+    mine, other = (None if r is None else _system(table, r, column.stage, chunk_length(reading)) for r in (row, base))
     if mine is None or other is None or mine == other:
         return None
     value, reference = _value(table, mine, theirs), _value(table, other, theirs)
@@ -151,6 +151,7 @@ def _fold(name: str) -> str:
     return re.sub(r"[^a-z0-9+]", "", name.casefold())
 
 
-def _chunk_tokens(reading: Reading) -> int:
+def chunk_length(reading: Reading) -> int:
+    """Length of the chunks in which the experiment reads, which are the papers' 477 tokens unless it says otherwise."""
     reading_settings = reading.result.about.get("settings", {}).get("reading", {})
     return int(reading_settings.get("chunk_tokens", 477))

@@ -158,6 +158,19 @@ class Claim:
     baseline: Place
 
 
+@dataclass(frozen=True)
+class Statement:
+    """A number of a paper's running text in its words; ``shown_with`` are the tables and figures it belongs to."""
+
+    paper: str
+    section: str
+    citation: str
+    shown_with: tuple[str, ...]
+    column: Column
+    printed: Printed
+    words: str
+
+
 @cache
 def paper_tables() -> tuple[PaperTable, ...]:
     """All tables, paper by paper in the order of their numbers."""
@@ -168,6 +181,12 @@ def paper_tables() -> tuple[PaperTable, ...]:
 def paper_claims() -> tuple[Claim, ...]:
     """Gains of the running text that two cells of the tables decide."""
     return tuple(_claim(paper, record) for paper in PAPERS for record in _record(paper)["claims"])
+
+
+@cache
+def paper_statements() -> tuple[Statement, ...]:
+    """Numbers of the running text about where relevance sits, which no table has."""
+    return tuple(_statement(record, one) for record in map(_record, PAPERS) for one in record.get("statements", ()))
 
 
 def paper_table(name: str) -> PaperTable:
@@ -210,6 +229,12 @@ def _claim(paper: str, record: Mapping[str, Any]) -> Claim:
         Place(table, system, Column(*column)) for table, system, column in (record["value"], record["baseline"])
     )
     return Claim(paper, record["section"], Printed(Decimal(record["printed"])), value, baseline)
+
+
+def _statement(record: Mapping[str, Any], one: Mapping[str, Any]) -> Statement:
+    printed = Printed(Decimal(one["printed"]))
+    column, shown_with = Column(*one["column"]), tuple(one["with"])
+    return Statement(record["paper"], one["section"], record["citation"], shown_with, column, printed, one["words"])
 
 
 def _table(paper: str, citation: str, record: Mapping[str, Any]) -> PaperTable:
