@@ -1,10 +1,6 @@
 """Rankers that ask a chat model, from the command line, against a server on loopback that knows the right order."""
 
-import json
 import re
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,55 +15,7 @@ from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.trec import read_run
 from longrank.rankers.ready import READY
 
-SECRET = "sk-very-secret-0123456789"
 needs_openai = pytest.mark.skipif(find_spec("openai") is None, reason="the extra 'llm' is not installed")
-
-
-class _Oracle(BaseHTTPRequestHandler):
-    """Orders the texts of a prompt by the number behind 'grade', the highest first; says yes to grades above 20."""
-
-    asked: list[str]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        prompt = body["messages"][-1]["content"]
-        self.asked.append(prompt)
-        found = [(int(grade), number) for number, grade in re.findall(r"\[(\d+)\] grade (\d+)", prompt)]
-        text = " > ".join(f"[{number}]" for _, number in sorted(found, reverse=True))
-        if not found:
-            text = "Yes." if int(re.findall(r"grade (\d+)", prompt)[0]) > 20 else "No."
-        message = {"role": "assistant", "content": text}
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        usage = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}
-        reply = json.dumps({"id": "c", "object": "chat.completion", "created": 1, "model": "x", "choices": [choice]})
-        data = (reply[:-1] + f', "usage": {json.dumps(usage)}}}').encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
-
-
-@pytest.fixture
-def asked() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def url(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Oracle,), {"asked": asked}))
-    http.daemon_threads = True
-    threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    yield f"http://127.0.0.1:{http.server_address[1]}/v1"
-    http.shutdown()
-    http.server_close()
 
 
 @pytest.fixture
@@ -92,7 +40,7 @@ def rerank(world: Path, ranker: str | Path, *options: object, out: str = "out.tr
 
 @needs_openai
 def test_a_chat_ranker_says_its_price_before_and_its_account_after_and_asks_nothing_twice(
-    world: Path, url: str, asked: list[str]
+    world: Path, url: str, asked: list[str], secret: str
 ) -> None:
     options = ("--chat", "openai:gpt-4o-mini", "--base-url", url, "--set", "tokenizer=words", "--budget", "1")
     first = rerank(world, "rankgpt", *options)
@@ -106,7 +54,7 @@ def test_a_chat_ranker_says_its_price_before_and_its_account_after_and_asks_noth
     run = read_run(world / "out.trec")
     best = [f"d{n:02}" for n in range(24, 14, -1)]  # the ten that two windows of twenty bring to the top
     assert run.ranking("q1")[:10] == run.ranking("q2")[:10] == best
-    assert SECRET not in first.output
+    assert secret not in first.output
 
     again = rerank(world, "rankgpt", *options, out="again.trec")
     assert "estimate: at most about 0 calls" in again.output
@@ -115,7 +63,7 @@ def test_a_chat_ranker_says_its_price_before_and_its_account_after_and_asks_noth
     assert read_run(world / "again.trec").scores == run.scores
     kept = list((world / "c" / ".longrank" / "replies").rglob("*.json"))
     assert len(kept) == 4
-    assert not [path for path in kept if SECRET in path.read_text()]
+    assert not [path for path in kept if secret in path.read_text()]
 
 
 @needs_openai

@@ -60,13 +60,18 @@ class Hardened:
         return next((trial for trial in self.trials if trial.passes), None)
 
     @property
+    def stopped(self) -> bool:
+        """Whether the last trial was broken off, so that nothing follows from it yet."""
+        return bool(self.trials[-1].audit.responses.stopped)
+
+    @property
     def advice(self) -> str:
         """What to do, in a sentence."""
-        bare = self.trials[0]
+        bare, last = self.trials[0], self.trials[-1]
         if bare.passes:
             return "Do nothing: the ranker reads documents to the end as it is."
-        if bare.audit.findings.outcome is Outcome.not_auditable:
-            return f"No advice can be given. {bare.audit.findings.reason}"
+        if self.stopped or bare.audit.findings.outcome is Outcome.not_auditable:
+            return f"No advice can be given. {last.audit.findings.reason}"
         if self.chosen is not None and self.chosen.wrapper is not None:
             return f"Wrap it in {self.chosen.wrapper.name}, which reads {self.chosen.cost:.1f} times as many words."
         return "No wrapper passed: audit with more queries, or use a ranker trained on late evidence."
@@ -112,7 +117,8 @@ def harden(
         journal = None if folder is None else folder / f"{'bare' if spec is None else spec.name}.jsonl"
         whole = fingerprint(identity, spec)
         trials.append(Trial(spec, audit(wrapped, design, name=label, identity=whole, journal=journal), cost))
-        if trials[-1].passes or trials[0].audit.findings.outcome is Outcome.not_auditable:
+        last = trials[-1]
+        if last.passes or last.audit.responses.stopped or trials[0].audit.findings.outcome is Outcome.not_auditable:
             break
     return Hardened(name, window, tuple(trials), visible)
 

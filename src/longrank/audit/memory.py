@@ -1,4 +1,4 @@
-"""Scores kept on disk by query and text: no document, and no chunk of one, is paid for twice."""
+"""What is kept on disk, so that nothing is paid for twice, and is passed over where a ranker is asked again."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -57,6 +57,18 @@ class RememberedScores:
         for part in (self.identity, query.text, document.text):
             whole.update(len(encoded := part.encode("utf-8", "surrogatepass")).to_bytes(8, "big") + encoded)
         return whole.digest()
+
+
+@dataclass(frozen=True)
+class RememberedReplies:
+    """A chat ranker over replies that are kept, and the same one over the model itself for what is asked again."""
+
+    kept: Ranker
+    fresh: Ranker
+
+    def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+        """What the ranker answers; a re-run is put to the model."""
+        return (self.fresh if asked_again() else self.kept).score(query, documents)
 
 
 def _found(base: sqlite3.Connection, key: bytes) -> Iterator[float]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from longrank.audit.design import AuditDesign, LengthProbe, Probe
 from longrank.audit.settings import AuditSettings
 from longrank.core.contracts import Ranker
-from longrank.core.errors import BadScore, DataError
+from longrank.core.errors import BadScore, BudgetSpent, DataError
 from longrank.core.fingerprint import fingerprint
 from longrank.core.progress import Meter
 from longrank.core.types import Document, Query, Scores
@@ -220,8 +220,9 @@ def collect(
     """Answers to the whole design; those in the journal are not asked for again.
 
     ``identity`` is whatever changes when the ranker does: a journal of another one is refused.
-    Stops early when the next query would score more than ``budget`` documents in this process, or after a few failures
-    in a row; ``stopped`` then says so. ``announce`` is told a few times how long the rest will take.
+    Stops early when the next query would score more than ``budget`` documents in this process, when the ranker says
+    that its own budget is spent, or after a few failures in a row; ``stopped`` then says so. ``announce`` is told a few
+    times how long the rest will take.
     """
     whole = fingerprint("audit-1", design.fingerprint, name, identity, listwise)
     done = {} if journal is None else read_journal(journal, whole)
@@ -246,6 +247,11 @@ def collect(
                     raise
                 problems[str(error).partition(":")[0]] += 1
                 in_a_row += 1
+            except BudgetSpent as error:  # what it has cost so far belongs to no card
+                stopped = "the next call might go over the budget; run it again to go on"
+                if announce is not None:
+                    announce(str(error))
+                break
             except Exception as error:  # anyone's code: whatever it raises is counted, not passed on
                 problems[f"{type(error).__name__}: {error}"[:200]] += 1
                 in_a_row += 1

@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from longrank.audit.design import AuditDesign, Probe
 from longrank.audit.response import naive_cost
+from longrank.chat.cost import Account
 from longrank.core.contracts import Ranker, Tokenizer
 from longrank.core.disk import write_atomic
 from longrank.core.types import Document, Query, Scores
@@ -84,9 +85,22 @@ def timings(usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any
 
 def write_timings(path: Path, usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any]:
     """Write the timings, added to those of earlier runs of the same audit, and give them back."""
-    facts = timings(usage + _earlier(path, design), design, queries=queries)
+    known = _earlier(path, design)
+    facts = timings(usage + _usage(known), design, queries=queries)
+    if "paid" in known:
+        facts["paid"] = known["paid"]
     write_atomic(path, json.dumps(facts, indent=1) + "\n")
     return facts
+
+
+def write_paid(path: Path, design: AuditDesign, paid: Account) -> Account:
+    """Add what a chat model was paid to the timings, and give what all runs of the same audit have paid."""
+    known = _earlier(path, design)
+    total = paid + _account(known)
+    if paid.calls:
+        facts = {"audit": design.fingerprint, **known, "paid": asdict(total)}
+        write_atomic(path, json.dumps(facts, indent=1) + "\n")
+    return total
 
 
 def read_latency(folder: Path) -> float | None:
@@ -98,14 +112,27 @@ def read_latency(folder: Path) -> float | None:
         return None
 
 
-def _earlier(path: Path, design: AuditDesign) -> Usage:
+def _earlier(path: Path, design: AuditDesign) -> dict[str, Any]:
+    """The facts of earlier runs of this audit, none if there were none."""
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        if facts["audit"] != design.fingerprint:
-            return Usage()
-        return Usage(facts["calls"], facts["texts"], facts["tokens"], facts["seconds"])
+        return dict(facts) if facts["audit"] == design.fingerprint else {}
     except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _usage(facts: Mapping[str, Any]) -> Usage:
+    try:
+        return Usage(facts["calls"], facts["texts"], facts["tokens"], facts["seconds"])
+    except KeyError:
         return Usage()
+
+
+def _account(facts: Mapping[str, Any]) -> Account:
+    try:
+        return Account(**facts["paid"])
+    except (KeyError, TypeError):
+        return Account()
 
 
 def _tokens_of_lists(probe: Probe, tokenizer: Tokenizer) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from longrank.audit.response import checked_scores
+from longrank.audit.response import asking_again, checked_scores
 from longrank.chunking.tokenizers import WordTokenizer
 from longrank.core.contracts import Ranker, Tokenizer
 from longrank.core.errors import SettingsError
@@ -131,7 +131,8 @@ class _Asker:
     def noise_of(self, query: str, longest: int) -> float:
         """The greatest change of a score that is asked several times."""
         text = _text(min(longest, 512), [(0, _BLOCK)], query)
-        scores = [self._fresh(query, text) for _ in range(_RERUNS)]
+        with asking_again():  # a memory would hide how much the ranker's own answers differ
+            scores = [self._fresh(query, text) for _ in range(_RERUNS)]
         return max(scores) - min(scores)
 
     def differ(self, query: str, one: list[str], other: list[str]) -> bool:

@@ -1,12 +1,21 @@
 """``longrank audit``: does a ranker read the whole document?"""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longrank.cli.models import DeviceOption
+from longrank.cli.models import (
+    DeviceOption,
+    PricesOption,
+    accounted,
+    audited_ranker,
+    chat_spec,
+    in_wrappers,
+    paid_ranker,
+)
 from longrank.cli.profile import TokenizerName, TokenizerOption, make_tokenizer
 
 if TYPE_CHECKING:
@@ -18,7 +27,9 @@ if TYPE_CHECKING:
     from longrank.audit.usage import Usage
     from longrank.core.contracts import Ranker
     from longrank.core.types import Collection
+    from longrank.rankers.paid import PaidRanker
 
+_REHEARSED = 3  # queries whose prompts are counted to know what all cost
 MISSED = 3  # exit code of a threshold that was asked for and missed
 
 RankerName = Annotated[
@@ -41,7 +52,10 @@ Distractors = Annotated[
     int | None, typer.Option("--distractors", min=4, help="Documents to rank it among; 20 if not given.")
 ]
 Cache = Annotated[
-    Path | None, typer.Option("--cache", help="File that keeps every score, so that no text is scored twice.")
+    Path | None,
+    typer.Option(
+        "--cache", help="File that keeps every score, or folder of a chat model's replies: none is paid twice."
+    ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="40 queries, 4 slots, 512 tokens, where not set otherwise.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of texts and draws.")]
@@ -72,59 +86,89 @@ def audit(
     out: Annotated[Path | None, typer.Option("--out", help="Folder of the card; audits/NAME if not given.")] = None,
     probe: Annotated[bool, typer.Option("--probe/--no-probe", help="Find the ranker's window as well.")] = False,
     budget: Annotated[
-        str | None, typer.Option("--budget", help="Documents to score at most in this run, or '$5' with --price.")
+        str | None,
+        typer.Option(
+            "--budget", help="Documents to score at most in this run, or '$5': with --price, or a chat model's."
+        ),
     ] = None,
     price: Annotated[float | None, typer.Option("--price", help="Dollars for a thousand documents.")] = None,
+    prices: PricesOption = None,
     cache: Cache = None,
     fail_if_lost: FailIfLost = None,
 ) -> None:
     """Audit whether a ranker finds evidence wherever it stands in a document.
 
     The same passage is planted at every slot of the same document. The verdict is robust, biased, inconclusive or not
-    auditable. An interrupted audit goes on where it was when it is run again.
+    auditable. An interrupted audit goes on where it was when it is run again. A chat model's price is said before, and
+    what it was paid after.
 
     longrank audit my-checkpoint --data my-collection --out audits/mine
     """
     from longrank.audit.card import make_card, write_card
-    from longrank.audit.response import asking_again
     from longrank.audit.run import audit as run_audit
-    from longrank.audit.usage import TIMINGS, Usage, write_timings
+    from longrank.audit.usage import TIMINGS, Usage, write_paid, write_timings
     from longrank.audit.window import probe_window
-    from longrank.rankers.adapters import identity, resolve
+    from longrank.rankers.adapters import identity
     from longrank.reports.card import write_card_page
 
     sizes = {"queries": queries, "slots": slots, "distractors": distractors}
     settings = make_settings(sizes, lengths, quick=quick, tolerance=tolerance, seed=seed)
     label = name or ranker_label(ranker)
     folder = out or Path("audits") / re.sub(r"[^\w.-]+", "-", label)
+    paying = _paying(ranker, budget=budget, price=price, prices=prices, cache=cache, home=folder)
     design, _ = prepare(data, settings, tokenizer)
     documents = _say_cost(design, listwise=listwise, price=price)
+    if paying is None:
+        allowed = budget_documents(budget, price, total=documents)
+    else:
+        allowed, cache = chat_budget(budget)[0], None
+        _say_chat_cost(ranker, paying, design, listwise=listwise)
     usage = Usage()
-    scorer = resolve(ranker, device=device, around=_counted(ranker, usage, design, cache=cache, listwise=listwise))
-    allowed = budget_documents(budget, price, total=documents)
-    result = run_audit(
-        scorer,
-        design,
-        name=label,
-        identity=identity(ranker),
-        journal=folder / "responses.jsonl",
-        listwise=listwise,
-        budget=allowed,
-        announce=_say,
-    )
-    spent = write_timings(folder / TIMINGS, usage, design, queries=len(result.responses.records))
-    with asking_again():  # a memory would hide how much the ranker's own answers differ
-        card = make_card(result, probe_window(scorer) if probe else None)
+    around = _counted(ranker, usage, design, cache=cache, listwise=listwise)
+    scorer, account = audited_ranker(ranker, paying, device=device, around=around)
+    with accounted(account, partial(write_paid, folder / TIMINGS, design)):
+        result = run_audit(
+            scorer,
+            design,
+            name=label,
+            identity=identity(ranker),
+            journal=folder / "responses.jsonl",
+            listwise=listwise,
+            budget=allowed,
+            announce=_say,
+        )
+        spent = write_timings(folder / TIMINGS, usage, design, queries=len(result.responses.records))
+        window = probe_window(scorer) if probe and not result.responses.stopped else None
+    card = make_card(result, window)
     write_card(card, folder / "card.json")
     write_card_page(folder / "card.html", card)
     typer.echo(f"{label}: {card.outcome.value}. {card.sentence}")
     typer.echo(f"Card: {folder / 'card.html'} and {folder / 'card.json'}")
-    if spent["times_fewer_tokens"] is not None:
+    if spent["tokens"]:
+        fewer = f", {spent['times_fewer_tokens']} times fewer tokens than scoring each list anew"
         typer.echo(
-            f"{spent['texts']:,} texts of {spent['tokens']:,} tokens were scored, {spent['times_fewer_tokens']} times "
-            f"fewer tokens than scoring each list anew, at {spent['seconds_per_1000_tokens']} s for 1,000 tokens."
+            f"{spent['texts']:,} texts of {spent['tokens']:,} tokens were scored{'' if listwise else fewer}, at "
+            f"{spent['seconds_per_1000_tokens']} s for 1,000 tokens."
         )
     finish(card, fail_if_lost)
+
+
+def _paying(
+    ranker: str, *, budget: str | None, price: float | None, prices: Path | None, cache: Path | None, home: Path
+) -> "PaidRanker | None":
+    """The ranker with its money if it asks a paid chat model."""
+    from longrank.core.errors import SettingsError
+
+    spec = chat_spec(ranker)
+    if spec is None:
+        if prices is not None:
+            raise SettingsError("--prices is for rankers that ask a chat model: leave it out")
+        return None
+    if price is not None:
+        raise SettingsError("a chat model is paid by the token: leave --price out, --prices takes prices of your own")
+    if cache is not None and cache.is_file():
+        raise SettingsError(f"{cache} is a file, and a chat model's replies are kept in a folder: name another --cache")
+    return paid_ranker(spec, cache=cache, budget=chat_budget(budget)[1], prices=prices, home=home)
 
 
 def _counted(
@@ -233,6 +277,47 @@ def budget_documents(budget: str | None, price: float | None, *, total: int) -> 
         raise SettingsError(f"--budget takes a number of documents or dollars such as '$5', got {budget!r}") from None
 
 
+def chat_budget(budget: str | None) -> tuple[int | None, float | None]:
+    """Documents or dollars that a budget allows a ranker that asks a chat model.
+
+    >>> chat_budget("$2.50"), chat_budget("300"), chat_budget(None)
+    ((None, 2.5), (300, None), (None, None))
+    """
+    from longrank.core.errors import SettingsError
+
+    if budget is None or not budget.startswith("$"):
+        return budget_documents(budget, None, total=0), None
+    try:
+        return None, float(budget[1:])
+    except ValueError:
+        raise SettingsError(f"--budget takes a number of documents or dollars such as '$5', got {budget!r}") from None
+
+
+def _say_chat_cost(ranker: str, paying: "PaidRanker", design: "AuditDesign", *, listwise: bool) -> None:
+    """What the whole audit costs at most, from its first queries; nobody is asked."""
+    from dataclasses import replace
+
+    from longrank.audit.response import ask
+    from longrank.chat.cost import Account
+
+    sample = design.queries[:_REHEARSED]
+
+    def job(model: "Ranker") -> None:
+        asked = in_wrappers(ranker, model)
+        for query in sample:
+            ask(asked, design.probe(query), listwise=listwise)
+
+    one, times = replace(paying, cache=None).estimate(job), len(design.queries) / len(sample)
+    whole = Account(
+        round(one.calls * times),
+        round(one.tokens_in * times),
+        round(one.tokens_out * times),
+        None if one.dollars is None else one.dollars * times,
+    )
+    as_of = f"; prices of {paying.price_list.date}, check them" if paying.price_list.date else ""
+    _say(f"estimate: the whole audit takes at most about {whole}{as_of}")
+
+
 def _say_cost(design: "AuditDesign", *, listwise: bool, price: float | None) -> int:
     from longrank.audit.response import cost_per_query, naive_cost
 
@@ -240,10 +325,10 @@ def _say_cost(design: "AuditDesign", *, listwise: bool, price: float | None) -> 
     each = cost_per_query(settings, listwise=listwise)
     tokens = each * queries * sum(settings.lengths) / len(settings.lengths)
     money = "" if price is None else f", ${each * queries * price / 1000:.2f}"
-    saved = naive_cost(settings) / each
+    saved = "" if listwise else f"; scoring each list anew would take {naive_cost(settings) / each:.1f} times as many"
     typer.echo(
         f"{queries} queries x {each} documents = {each * queries:,} documents, about {tokens / 1e6:.1f} million tokens"
-        f"{money}; scoring each list anew would take {saved:.1f} times as many.",
+        f"{money}{saved}.",
         err=True,
     )
     return each * queries

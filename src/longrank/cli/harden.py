@@ -21,7 +21,16 @@ from longrank.cli.audit import (
     prepare,
     ranker_label,
 )
-from longrank.cli.models import DeviceOption
+from longrank.cli.models import (
+    BudgetOption,
+    DeviceOption,
+    PricesOption,
+    RepliesOption,
+    accounted,
+    audited_ranker,
+    chat_spec,
+    paid_ranker,
+)
 from longrank.cli.profile import TokenizerName, TokenizerOption
 
 if TYPE_CHECKING:
@@ -46,6 +55,9 @@ def harden(
     most_cost: Annotated[
         float, typer.Option("--most-cost", min=1, help="Skip wrappers that read more than so many times the words.")
     ] = 8.0,
+    budget: BudgetOption = None,
+    prices: PricesOption = None,
+    cache: RepliesOption = None,
     fail_if_lost: FailIfLost = None,
 ) -> None:
     """Probe and audit a ranker, then find the cheapest wrapper that lets it read documents to the end.
@@ -58,28 +70,34 @@ def harden(
     from longrank.audit.card import window_card
     from longrank.audit.harden import harden as run_harden
     from longrank.audit.harden import write_config
-    from longrank.rankers.adapters import identity, resolve
+    from longrank.rankers.adapters import identity
     from longrank.reports.board import write_board
     from longrank.reports.card import window_words
 
     sizes = {"queries": queries, "slots": slots, "distractors": distractors}
     settings = make_settings(sizes, lengths, quick=quick, tolerance=tolerance, seed=seed)
+    paying = paid_ranker(chat_spec(ranker), cache=cache, budget=budget, prices=prices, home=out)
     design, collection = prepare(data, settings, tokenizer)
-    result = run_harden(
-        resolve(ranker, device=device),
-        design,
-        name=ranker,
-        identity=identity(ranker),
-        collection=collection,
-        most_cost=most_cost,
-        folder=out / "responses" / ranker_label(ranker).replace("/", "-"),
-    )
+    scorer, account = audited_ranker(ranker, paying, device=device)
+    with accounted(account):
+        result = run_harden(
+            scorer,
+            design,
+            name=ranker,
+            identity=identity(ranker),
+            collection=collection,
+            most_cost=most_cost,
+            folder=out / "responses" / ranker_label(ranker).replace("/", "-"),
+        )
     typer.echo(window_words(window_card(result.window)))
     if result.visible is not None:
         seen = result.visible.located.value
         typer.echo(f"Of the collection's relevant pairs, {seen:.0%} have evidence that begins inside this window.")
     cards = _write_cards(result, out)
     write_board(out / "board.html", cards)
+    if result.stopped:
+        typer.echo(f"{result.advice} See {out / 'board.html'}.")
+        raise typer.Exit(1)
     write_config(result, out / "hardened.toml")
     typer.echo(f"{result.advice} See {out / 'board.html'}; the ranker to use is in {out / 'hardened.toml'}.")
     bare = cards[0]

@@ -1,6 +1,7 @@
 """Options of every command that runs a model, and what a paid one costs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from longrank.chat.cost import Account
+    from longrank.core.contracts import Ranker
     from longrank.core.types import GoldSpan, Run, Spec
     from longrank.rankers.listwise import ListwiseCall
     from longrank.rankers.paid import PaidRanker
@@ -36,6 +39,9 @@ CacheOption = Annotated[
     Path | None,
     typer.Option("--cache", help="Chat: folder of replies; kept in the collection if not given.", file_okay=False),
 ]
+RepliesOption = Annotated[
+    Path | None, typer.Option("--cache", help="Chat: folder of replies; none is paid for twice.", file_okay=False)
+]
 
 
 def named_ranker(
@@ -47,7 +53,7 @@ def named_ranker(
     from longrank.core.types import Spec
     from longrank.rankers.loading import named_spec
 
-    if name.endswith(".toml") and _hardened(Path(name)):
+    if _hardened(name) is not None:
         return None
     given: Mapping[str, Any] = {**apply_overrides({}, params or []), **({} if chat is None else {"chat": chat})}
     spec = named_spec(name, given)
@@ -64,9 +70,9 @@ def named_ranker(
 
 
 def paid_ranker(
-    spec: "Spec | None", *, cache: Path | None, budget: float | None, prices: Path | None, home: Path
+    spec: "Spec | None", *, cache: Path | None, budget: float | None, prices: Path | None, home: Path | None
 ) -> "PaidRanker | None":
-    """The ranker of a spec if it asks a paid chat model; its replies are kept below ``home`` or in ``cache``."""
+    """The ranker of a spec if it asks a paid chat model; its replies are kept in ``cache``, else below ``home``."""
     from longrank.core.errors import SettingsError
     from longrank.rankers.paid import paid
 
@@ -77,7 +83,9 @@ def paid_ranker(
         if cache is not None or budget is not None or prices is not None:
             raise SettingsError("--cache, --budget and --prices are for rankers that ask a chat model: leave them out")
         return None
-    return found if found.cache is not None else replace(found, cache=home / ".longrank" / "replies")
+    if found.cache is not None or home is None:
+        return found
+    return replace(found, cache=home / ".longrank" / "replies")
 
 
 def paid_run(ranker: "PaidRanker", job: "Callable[[TextRanker], Run]", *, spans: "Iterable[GoldSpan]") -> "Run":
@@ -91,20 +99,81 @@ def paid_run(ranker: "PaidRanker", job: "Callable[[TextRanker], Run]", *, spans:
     calls: list[ListwiseCall] = []
     if isinstance(model, ListwiseRanker):
         model = model.watched(spans, calls.append)
-    try:
+    with accounted(account):
         run = job(model)
-    finally:
-        typer.echo(f"account: {account()}", err=True)
     if calls:
         typer.echo(str(visibility(calls)))
     return run
 
 
-def _hardened(path: Path) -> bool:
-    """Whether a file is what ``longrank harden`` writes, which names another ranker."""
+@contextmanager
+def accounted(
+    account: "Callable[[], Account] | None", keep: "Callable[[Account], Account] | None" = None
+) -> Iterator[None]:
+    """Say after the block, whatever happens in it, what was paid; ``keep`` notes it and gives what all runs paid."""
+    try:
+        yield
+    finally:
+        if account is not None:
+            paid = account()
+            typer.echo(f"account: {paid}", err=True)
+            if keep is not None and (total := keep(paid)) != paid:
+                typer.echo(f"account of all runs: {total}", err=True)
+
+
+def chat_spec(name: str) -> "Spec | None":
+    """The spec of a ranker that asks a paid chat model, also if a file of ``longrank harden`` names it; else None."""
+    from longrank.rankers.paid import paid
+
+    inner = _hardened(name)
+    if inner is not None:
+        return chat_spec(inner)
+    spec = named_ranker(name, None)
+    return None if spec is None or paid(spec) is None else spec
+
+
+def audited_ranker(
+    name: str, paying: "PaidRanker | None", *, device: str, around: "Callable[[Ranker], Ranker] | None" = None
+) -> "tuple[Ranker, Callable[[], Account] | None]":
+    """A ranker as audits ask it and, of a paid chat model, its account; ``around`` goes inside a hardened wrapper.
+
+    What an audit asks a chat model again is not answered from the replies that are kept.
+    """
+    from longrank.audit.memory import RememberedReplies
+    from longrank.chat.connecting import connect
+    from longrank.core.types import Spec
+    from longrank.rankers.adapters import resolve
+    from longrank.rankers.loading import on_device
+    from longrank.rankers.ready import build_ready
+
+    if paying is None:
+        return resolve(name, device=device, around=around), None
+    connection = connect(paying.settings, cache=paying.cache, budget=paying.budget, prices=paying.prices)
+    kept, fresh = (
+        build_ready(Spec(paying.spec.name, {**paying.spec.params, "chat": chat}))
+        for chat in (connection.chat, connection.meter)
+    )
+    asked: Ranker = on_device(RememberedReplies(kept, fresh), device)
+    return in_wrappers(name, asked if around is None else around(asked)), lambda: connection.meter.account
+
+
+def in_wrappers(name: str, ranker: "Ranker") -> "Ranker":
+    """A ranker inside whatever a file of ``longrank harden`` puts around it; as it is under any other name."""
+    from longrank.audit.harden import load_hardened
+
+    if _hardened(name) is None:
+        return ranker
+    return load_hardened(Path(name), lambda inner: in_wrappers(inner, ranker))
+
+
+def _hardened(name: str) -> str | None:
+    """The ranker that a file of ``longrank harden`` names; None for any other name."""
     import tomllib
 
+    if not name.endswith(".toml"):
+        return None
     try:
-        return "ranker" in tomllib.loads(path.read_text(encoding="utf-8"))
+        inner = tomllib.loads(Path(name).read_text(encoding="utf-8")).get("ranker")
     except (OSError, ValueError):
-        return False
+        return None
+    return None if inner is None else str(inner)

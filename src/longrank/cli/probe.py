@@ -5,7 +5,16 @@ from typing import Annotated
 import typer
 
 from longrank.cli.audit import RankerName
-from longrank.cli.models import DeviceOption
+from longrank.cli.models import (
+    BudgetOption,
+    DeviceOption,
+    PricesOption,
+    RepliesOption,
+    accounted,
+    audited_ranker,
+    chat_spec,
+    paid_ranker,
+)
 
 
 def probe(
@@ -14,6 +23,9 @@ def probe(
     longest: Annotated[int, typer.Option("--longest", min=64, help="Words of the longest text to try.")] = 8192,
     queries: Annotated[int, typer.Option("--queries", min=1, max=5, help="Queries that vote.")] = 3,
     device: DeviceOption = "cpu",
+    budget: BudgetOption = None,
+    prices: PricesOption = None,
+    cache: RepliesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON in place of sentences.")] = False,
 ) -> None:
     """Find how many words of a document a ranker reads, which part it cuts, and whether it takes the best chunk.
@@ -24,8 +36,10 @@ def probe(
     """
     from longrank.audit.card import window_card
     from longrank.audit.window import probe_window
-    from longrank.rankers.adapters import resolve
     from longrank.reports.card import window_words
 
-    card = window_card(probe_window(resolve(ranker, device=device), longest=longest, queries=queries))
+    paying = paid_ranker(chat_spec(ranker), cache=cache, budget=budget, prices=prices, home=None)
+    scorer, account = audited_ranker(ranker, paying, device=device)
+    with accounted(account):
+        card = window_card(probe_window(scorer, longest=longest, queries=queries))
     typer.echo(card.model_dump_json(indent=1) if as_json else window_words(card))
