@@ -38,7 +38,8 @@ for name in "$@"; do
   "$venv/bin/pip" install --quiet --disable-pip-version-check --upgrade $wanted
   "$venv/bin/pip" list --disable-pip-version-check 2>/dev/null | grep -iE "^(${wanted// /|}) "
   tests=(tests/integrations)
-  [ "$name" != sentence_transformers ] || tests+=(tests/rankers/test_exporting.py tests/rankers/test_publishing.py)
+  [ "$name" != sentence_transformers ] ||
+    tests+=(tests/rankers/test_exporting.py tests/rankers/test_publishing.py tests/rankers/test_adapters.py)
   "$venv/bin/pytest" -p no:cacheprovider "${tests[@]}" || failed+=("$name")
 done
 if [ ${#failed[@]} -gt 0 ]; then

@@ -1,6 +1,7 @@
 """Estimates against hand-worked tables, an independent library, and simulated truths."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -127,6 +128,33 @@ def simulate_coverage(simulations: int, *, queries: int, seed: int) -> tuple[flo
         gap = estimates.mean_estimate(table[:, 0] - table[:, -1], rng=generator, draws=499)
         covered += gap.low <= 0 <= gap.high
     return held / simulations, covered / simulations
+
+
+def simulate_worst_slot(means: Floats, simulations: int, *, draws: int, seed: int) -> float:
+    """How often the interval of the share lost holds the true one between the slots that were picked."""
+    generator, covered = rng(seed), 0
+    edges = np.array([NormalDist().inv_cdf(share) for share in (means - 0.2) / 0.8])
+    for _ in range(simulations):
+        shared, own = generator.normal(size=(200, 1)), generator.normal(size=(200, len(means)))
+        table = np.where((shared + own) / math.sqrt(2) < edges, 1.0, 0.2)
+        signal = np.where(generator.random(200) < 0.875, 0.8, 0.0)
+        found = estimates.worst_slot(table, signal, rng=generator, draws=draws)
+        covered += found.lost.low <= (means[found.best] - means[found.slot]) / 0.7 <= found.lost.high
+    return covered / simulations
+
+
+SHAPES = {"flat": np.full(8, 0.7), "decline": np.linspace(0.8, 0.6, 8), "step": np.repeat([0.8, 0.5], 4)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_interval_of_the_worst_slot_covers(shape: str) -> None:
+    assert simulate_worst_slot(SHAPES[shape], 80, draws=299, seed=3) > 0.87  # 95% less three standard errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_interval_of_the_worst_slot_covers_over_two_thousand_tables(shape: str) -> None:
+    assert 0.93 <= simulate_worst_slot(SHAPES[shape], 2_000, draws=799, seed=5) <= 0.975
 
 
 def test_false_alarms_of_every_p_value_are_near_five_percent() -> None:

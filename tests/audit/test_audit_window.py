@@ -6,7 +6,8 @@ import pytest
 from longrank.audit.planted import Noisy, RandomScores, Windowed, WordMatch
 from longrank.audit.window import probe_window
 from longrank.audit.wrappers import chunk_max, chunk_mean
-from longrank.core.errors import SettingsError
+from longrank.core.errors import ModelError, SettingsError
+from longrank.rankers.adapters import FunctionRanker
 
 SCORER = WordMatch.fitted(["plain words here " * 70, "other text " * 100])
 CUTS = {"right": "end", "left": "start", "middle": "middle", "longest": "end"}
@@ -50,6 +51,21 @@ def test_the_best_chunk_is_told_from_the_mean_of_chunks() -> None:
     assert best.combines == "best chunk"
     assert mean.combines == "mean of chunks"
     assert best.words is mean.words is None
+
+
+def test_which_words_occur_is_not_mistaken_for_the_best_chunk() -> None:
+    overlap = FunctionRanker(lambda query, texts: [len(set(query.split()) & set(text.split())) for text in texts])
+    assert probe_window(overlap, longest=512, queries=1).combines == "whole text"
+
+
+def test_a_ranker_that_fails_on_a_long_text_is_named_with_its_length() -> None:
+    def short_only(query: str, texts: list[str]) -> list[float]:
+        if len(texts[0].split()) > 100:
+            raise MemoryError("too long")
+        return [1.0]
+
+    with pytest.raises(ModelError, match=r"a text of 256 words \(MemoryError: too long\)"):
+        probe_window(FunctionRanker(short_only), longest=256, queries=1)
 
 
 def test_noise_does_not_move_the_window() -> None:

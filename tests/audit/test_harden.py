@@ -1,7 +1,8 @@
 """Wrappers by hand, and the advice that planted scorers get."""
 
+import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,10 @@ from longrank.audit.wrappers import (
     first_and_best,
     rotate,
 )
-from longrank.core.errors import SettingsError
+from longrank.core.contracts import Ranker
+from longrank.core.errors import BadScore, SettingsError
 from longrank.core.types import Document, Query, Scores
+from longrank.rankers.adapters import FunctionRanker
 
 QUERY = Query("q", "red")
 
@@ -51,6 +54,15 @@ def test_a_chunk_that_documents_share_is_scored_once() -> None:
     documents = [Document("a", "1 1 2 2"), Document("b", "1 1 3 3")]
     assert chunk_max(starts, size=2, stride=2).score(QUERY, documents).values == [2.0, 3.0]  # type: ignore[arg-type]
     assert starts.texts == ["1 1", "2 2", "3 3"]
+
+
+@pytest.mark.parametrize("wrapper", [chunk_max, chunk_mean, first_and_best])
+@pytest.mark.parametrize("bad", [[1.0, math.nan, 2.0], [1.0, 2.0], [1.0, None, 2.0]])
+def test_a_wrapper_does_not_hide_a_chunk_without_a_score(wrapper: Callable[..., Ranker], bad: list[float]) -> None:
+    with pytest.raises(BadScore):
+        wrapper(FunctionRanker(lambda query, texts: bad), size=2, stride=2).score(QUERY, [Document("d", "a b c d e f")])
+    with pytest.raises(BadScore):
+        rotate(FunctionRanker(lambda query, texts: bad), rotations=3).score(QUERY, [Document("d", "a b c d e f")])
 
 
 def test_rotations_bring_every_part_to_the_start() -> None:

@@ -72,12 +72,38 @@ def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     assert json.loads((folder / "two/timings.json").read_text())["texts"] == 8 * 2  # the re-run alone is asked again
 
 
+def test_a_probe_that_fails_leaves_the_finished_audit(folder: Path, request: pytest.FixtureRequest) -> None:
+    with (folder / f"{request.node.name}.py").open("a") as module:
+        module.write(
+            "def short(query, texts):\n    assert len(texts[0].split()) < 2000\n    return whole(query, texts)\n"
+        )
+    done = audit(f"{request.node.name}:short", *SMALL, "--out", "out", "--probe")
+    assert done.exit_code == 0, done.output
+    assert "the window could not be probed: the ranker failed on a text of 8192 words" in " ".join(done.output.split())
+    assert read_card(folder / "out/card.json").window is None
+
+
+def test_answers_that_are_no_lists_are_counted_and_the_audit_goes_on(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
+    with (folder / f"{request.node.name}.py").open("a") as module:
+        module.write(
+            "def odd(query, texts):\n    found = whole(query, texts)\n    return found if seen[3:] else None\n"
+        )
+    done = audit(f"{request.node.name}:odd", *SMALL, "--out", "out")
+    assert done.exit_code == 1
+    card = read_card(folder / "out/card.json")
+    assert card.outcome == "not auditable"  # never a verdict on missing data
+    assert card.problems == {"the function returned a NoneType": 3}
+    assert audit(f"{request.node.name}:odd", *SMALL, "--out", "out").exit_code == 0
+
+
 def test_a_chat_models_order_is_audited_list_by_list(folder: Path) -> None:
     order = " > ".join(f"[{n}]" for n in range(1, 6))
     replies = json.dumps([order] * (8 * 8))  # 8 queries x (3 slots + alone + absent + 2 reversed + 1 re-run)
     chat = f'{{ name = "scripted", params = {{ replies = {replies} }} }}'
     (folder / "gpt.toml").write_text(f'name = "rankgpt"\nparams = {{ tokenizer = "words", chat = {chat} }}\n')
-    done = audit("gpt.toml", *SMALL, "--distractors", "4", "--listwise")
+    done = audit("gpt.toml", *SMALL, "--distractors", "4")  # nobody has to say that it orders lists
     assert done.exit_code == 0, done.output
     card = read_card(folder / "audits/gpt.toml/card.json")
     assert card.outcome == "not auditable"  # it leaves every list as it was, evidence or not

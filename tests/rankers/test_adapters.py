@@ -99,8 +99,27 @@ def test_a_busy_service_is_asked_again_after_as_long_as_it_says() -> None:
     service, waits = Service(), list[float]()
     service.failures = [(429, {"Retry-After": "7"}), (503, {})]
     with serving(service) as address:
-        assert HttpRanker(address + "/rerank", sleep=waits.append).score(QUERY, DOCUMENTS).values == [1.0, 3.0, 0.0]
+        ranker = HttpRanker(address + "/rerank", sleep=waits.append)
+        assert ranker.score(QUERY, DOCUMENTS).values == [1.0, 3.0, 0.0]
     assert waits == [7.0, 1.0]  # what it said, then half a second doubled once
+    assert dict(ranker.retried) == {"429 Too Many Requests": 1, "503 Service Unavailable": 1}
+
+
+def test_a_service_that_asks_for_an_hour_is_not_waited_for() -> None:
+    service, waits = Service(), list[float]()
+    service.failures = [(429, {"Retry-After": "3600"})]
+    with serving(service) as address, pytest.raises(ServiceError, match="left alone for 3600 s"):
+        HttpRanker(address + "/rerank", sleep=waits.append).score(QUERY, DOCUMENTS)
+    assert waits == []
+
+
+def test_the_model_of_a_service_is_named_in_its_address() -> None:
+    service = Service()
+    with serving(service) as address:
+        assert resolve(f"{address}/v2/rerank?model=rerank-v3.5").score(QUERY, DOCUMENTS).values == [1.0, 3.0, 0.0]
+        with pytest.raises(SettingsError, match="leave"):
+            resolve(f"{address}/rerank?model=a")
+    assert service.bodies[0]["model"] == "rerank-v3.5"
 
 
 def test_a_service_that_stays_busy_or_refuses_is_an_error() -> None:

@@ -148,6 +148,7 @@ def worst_slot(table: Floats, signal: Floats, *, rng: np.random.Generator, draws
     """Share of the usable signal lost between the slots read best and worst, corrected for picking them by their means.
 
     The correction is the bootstrap's: how much the gap between the picked slots exceeds their true gap, on average.
+    The interval's upper end is left as it is: moved too, it would cover too seldom (docs/audit.md).
     """
     table = _checked(table)
     mean = table.mean(axis=0)
@@ -162,7 +163,7 @@ def worst_slot(table: Floats, signal: Floats, *, rng: np.random.Generator, draws
         surplus.append((means[rows, high] - means[rows, low]) - (mean[high] - mean[low]))
     bias = float(np.concatenate(surplus).mean()) / float(signal.mean())
     found = ratio_estimate(table[:, best] - table[:, worst], signal, rng=rng, draws=draws)
-    lost = Estimate(*(max(0.0, end - bias) for end in found))
+    lost = Estimate(max(0.0, found.value - bias), max(0.0, found.low - bias), max(0.0, found.high))
     return WorstSlot(worst, best, lost)
 
 

@@ -1,6 +1,6 @@
 """From a ranker to the cheapest wrapper that makes it read to the end: probe, audit, ceiling, and try in turn."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,18 +60,19 @@ class Hardened:
         return next((trial for trial in self.trials if trial.passes), None)
 
     @property
-    def stopped(self) -> bool:
-        """Whether the last trial was broken off, so that nothing follows from it yet."""
-        return bool(self.trials[-1].audit.responses.stopped)
+    def unsettled(self) -> bool:
+        """Whether nothing follows: the last trial was broken off, or the ranker could not be audited."""
+        bare, last = self.trials[0].audit, self.trials[-1].audit
+        return bool(last.responses.stopped) or bare.findings.outcome is Outcome.not_auditable
 
     @property
     def advice(self) -> str:
         """What to do, in a sentence."""
-        bare, last = self.trials[0], self.trials[-1]
+        bare = self.trials[0]
         if bare.passes:
-            return "Do nothing: the ranker reads documents to the end as it is."
-        if self.stopped or bare.audit.findings.outcome is Outcome.not_auditable:
-            return f"No advice can be given. {last.audit.findings.reason}"
+            return f"Do nothing. {bare.audit.findings.reason}"
+        if self.unsettled:
+            return f"No advice can be given. {self.trials[-1].audit.findings.reason}"
         if self.chosen is not None and self.chosen.wrapper is not None:
             return f"Wrap it in {self.chosen.wrapper.name}, which reads {self.chosen.cost:.1f} times as many words."
         return "No wrapper passed: audit with more queries, or use a ranker trained on late evidence."
@@ -101,25 +102,25 @@ def harden(
     ``folder`` keeps the answers of every audit and every score, so that an interrupted hardening goes on where it was
     and wrappers share what was scored; those that read more than ``most_cost`` times the words are not tried.
     """
-    window = probe_window(ranker, longest=longest)
+    window = probe_window(ranker, longest=longest, tokenizer=design.tokenizer)
     visible = None if collection is None else _visible(collection, window, design.tokenizer)
     known = (
         ranker if folder is None else RememberedScores(ranker, folder / "scores.sqlite", fingerprint(name, identity))
     )
-    trials: list[Trial] = []
-    for spec in [None, *_candidates(known, design, window)]:
-        counting = _WordCount(known)
-        wrapped: Ranker = counting if spec is None else build_wrapper(counting, spec)
-        cost = 1.0 if spec is None else _cost(wrapped, counting, design)
-        if cost > most_cost:
-            continue
+
+    def trial(spec: Spec | None, cost: float) -> Trial:
+        wrapped = known if spec is None else build_wrapper(known, spec)
         label = name if spec is None else f"{name} + {spec.name}"
         journal = None if folder is None else folder / f"{'bare' if spec is None else spec.name}.jsonl"
         whole = fingerprint(identity, spec)
-        trials.append(Trial(spec, audit(wrapped, design, name=label, identity=whole, journal=journal), cost))
-        last = trials[-1]
-        if last.passes or last.audit.responses.stopped or trials[0].audit.findings.outcome is Outcome.not_auditable:
-            break
+        return Trial(spec, audit(wrapped, design, name=label, identity=whole, journal=journal), cost)
+
+    trials = [trial(None, 1.0)]
+    if not trials[0].passes and trials[0].audit.findings.outcome is not Outcome.not_auditable:
+        for spec, cost in _candidates(known, design, window, most_cost=most_cost):
+            trials.append(trial(spec, cost))
+            if trials[-1].passes or trials[-1].audit.responses.stopped:
+                break
     return Hardened(name, window, tuple(trials), visible)
 
 
@@ -145,17 +146,28 @@ def load_hardened(path: Path, load: Callable[[str], Ranker]) -> Ranker:
     return ranker if settings.wrapper is None else build_wrapper(ranker, Spec(settings.wrapper, settings.params))
 
 
-def _candidates(ranker: Ranker, design: AuditDesign, window: Window) -> list[Spec]:
-    """Wrappers with sizes that suit the window, cheap ones first."""
+def _candidates(
+    ranker: Ranker, design: AuditDesign, window: Window, *, most_cost: float
+) -> Iterator[tuple[Spec, float]]:
+    """Wrappers with sizes that suit the window and how many times the words they read, cheap ones first.
+
+    The mean of chunks is not among them: it thins the evidence out, and a flat curve far down helps nobody.
+    """
     size = min(_LARGEST_CHUNK, max(16, (window.words or 2 * _CHUNK_WORDS) * 9 // 10))
     chunks = {"size": size, "stride": max(8, size // 2)}
     rotations = min(16, max(2, -(-2 * design.settings.lengths[-1] // size)))
-    return [
+    specs = [
         Spec("chunk-max", chunks),
-        Spec("calibrated-max", {"background": background(ranker, design, size=size), **chunks}),
+        Spec("calibrated-max", {"background": (0.0,), **chunks}),
         Spec("first-and-best", chunks),
         Spec("rotate", {"rotations": rotations}),
     ]
+    for spec, cost in sorted(((spec, _cost(spec, design)) for spec in specs), key=lambda found: found[1]):
+        if cost > most_cost:
+            return
+        # a background is asked for only when its turn has come
+        learnt = {"background": background(ranker, design, size=size)} if "background" in spec.params else {}
+        yield Spec(spec.name, {**spec.params, **learnt}), cost
 
 
 def background(ranker: Ranker, design: AuditDesign, *, size: int) -> tuple[float, ...]:
@@ -174,23 +186,22 @@ def background(ranker: Ranker, design: AuditDesign, *, size: int) -> tuple[float
 
 @dataclass
 class _WordCount:
-    """A ranker that counts the words it is shown."""
+    """No ranker, but the count of the words it would be shown."""
 
-    inner: Ranker
     words: int = 0
 
     def score(self, query: Query, documents: Sequence[Document]) -> Scores:
         self.words += sum(len(document.text.split()) for document in documents)
-        return self.inner.score(query, documents)
+        return Scores([0.0] * len(documents))
 
 
-def _cost(wrapped: Ranker, counting: _WordCount, design: AuditDesign) -> float:
+def _cost(spec: Spec, design: AuditDesign) -> float:
     """Words read for one distractor of the greatest length, against the words it has."""
     probe = design.probe(design.queries[0])
     document = probe.by_length[-1].distractors[0]
-    before = counting.words
-    wrapped.score(probe.query, [document])
-    return (counting.words - before) / max(1, len(document.text.split()))
+    counting = _WordCount()
+    build_wrapper(counting, spec).score(probe.query, [document])
+    return counting.words / max(1, len(document.text.split()))
 
 
 def _visible(collection: Collection, window: Window, tokenizer: Tokenizer) -> Reach | None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,14 +23,17 @@ _SAMPLED = 3  # queries whose lists are counted to know what the naive design wo
 class Usage:
     """Counts of what a model was given and the seconds it took; texts are documents, or chunks where those are scored.
 
+    ``retried`` counts requests that a busy service had to be sent again, by its answer.
+
     >>> Usage(1, 10, 500, 2.0) + Usage(1, 10, 500, 1.0)
-    Usage(calls=2, texts=20, tokens=1000, seconds=3.0)
+    Usage(calls=2, texts=20, tokens=1000, seconds=3.0, retried=Counter())
     """
 
     calls: int = 0
     texts: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    retried: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: "Usage") -> "Usage":
         """Both together."""
@@ -38,6 +42,7 @@ class Usage:
             self.texts + other.texts,
             self.tokens + other.tokens,
             self.seconds + other.seconds,
+            self.retried + other.retried,
         )
 
 
@@ -59,6 +64,7 @@ class Metered:
             return self.ranker.score(query, documents)
         finally:
             self.usage.seconds += time.perf_counter() - began
+            self.usage.retried = Counter(getattr(self.ranker, "retried", {}))
 
 
 def naive_tokens(design: AuditDesign, *, queries: int) -> int:
@@ -123,7 +129,8 @@ def _earlier(path: Path, design: AuditDesign) -> dict[str, Any]:
 
 def _usage(facts: Mapping[str, Any]) -> Usage:
     try:
-        return Usage(facts["calls"], facts["texts"], facts["tokens"], facts["seconds"])
+        asked = (facts["calls"], facts["texts"], facts["tokens"], facts["seconds"])
+        return Usage(*asked, Counter(facts.get("retried", {})))
     except KeyError:
         return Usage()
 

@@ -232,17 +232,42 @@ def _reason(findings: Findings) -> str:
             "position could cost. Is this the right ranker for these texts?"
         )
     if findings.outcome is Outcome.robust:
-        return f"Wherever the relevant passage stands, the ranker keeps its quality within {findings.tolerance:.0%}."
+        kept = f"Wherever the relevant passage stands, the ranker keeps its quality within {findings.tolerance:.0%}."
+        return f"{kept} {_dilution_sentence(findings)}".rstrip()
     if findings.outcome is Outcome.inconclusive:
-        return (
-            f"{findings.queries} queries cannot tell whether position costs more than {findings.tolerance:.0%} of the "
-            f"usable signal: about {findings.queries_needed} are needed."
-        )
+        return _open_sentence(findings)
     worst = max(
         (found for found in findings.by_length if found.outcome is Outcome.biased and found.worst is not None),
         key=lambda found: found.worst.lost.value if found.worst else 0.0,
     )
     return _bias_sentence(worst)
+
+
+def _open_sentence(findings: Findings) -> str:
+    if findings.queries_needed is not None:
+        return (
+            f"{findings.queries} queries cannot tell whether position costs more than {findings.tolerance:.0%} of the "
+            f"usable signal: about {findings.queries_needed} are needed."
+        )
+    mute = [str(found.length) for found in findings.by_length if found.outcome is Outcome.not_auditable]
+    return (
+        f"Among documents of {' and '.join(mute)} tokens the relevant passage alone is not ranked above an irrelevant "
+        "document, so nothing can be said of them; at the other lengths position costs no more than "
+        f"{findings.tolerance:.0%} of the usable signal."
+    )
+
+
+def _dilution_sentence(findings: Findings) -> str:
+    """What length alone costs where that is more than position may; flat does not mean that the passage is found."""
+    thinned = [f for f in findings.by_length if f.dilution.low > findings.tolerance * f.signal.value]
+    if not thinned:
+        return ""
+    most = max(thinned, key=lambda found: found.dilution.value / found.signal.value)
+    share = min(1.0, most.dilution.value / most.signal.value)
+    return (
+        f"Length does cost: {share:.0%} of the usable signal is lost when the passage stands in a document of "
+        f"{most.length} tokens and not alone."
+    )
 
 
 def _bias_sentence(found: LengthFindings) -> str:

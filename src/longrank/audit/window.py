@@ -12,7 +12,7 @@ from typing import Literal
 from longrank.audit.response import asking_again, checked_scores
 from longrank.chunking.tokenizers import WordTokenizer
 from longrank.core.contracts import Ranker, Tokenizer
-from longrank.core.errors import SettingsError
+from longrank.core.errors import LongrankError, ModelError, SettingsError
 from longrank.core.types import Document, Query
 
 Cut = Literal["nothing", "end", "start", "middle", "unclear"]
@@ -144,16 +144,29 @@ class _Asker:
 
     def _fresh(self, query: str, text: list[str]) -> float:
         self.documents += 1
-        reply = self._ranker.score(Query("probe", query), [Document("probe", " ".join(text))])
+        try:
+            reply = self._ranker.score(Query("probe", query), [Document("probe", " ".join(text))])
+        except LongrankError:
+            raise
+        except Exception as error:  # anyone's code may raise anything
+            kind = f"{type(error).__name__}: {error}"[:200]
+            raise ModelError(
+                f"the ranker failed on a text of {len(text)} words ({kind}): try a smaller --longest"
+            ) from error
         return checked_scores(reply, 1).values[0]
 
 
 def _text(length: int, marked: list[tuple[int, int]], query: str) -> list[str]:
     """Plain words with the query's words, over and over, in the marked regions."""
+    return _marked(length, [(region, query) for region in marked])
+
+
+def _marked(length: int, marks: list[tuple[tuple[int, int], str]]) -> list[str]:
+    """Plain words with some words, over and over, in each marked region."""
     text = [_PLAIN[at % len(_PLAIN)] for at in range(length)]
-    asked = query.split()
-    for start, stop in marked:
-        text[start:stop] = [asked[at % len(asked)] for at in range(stop - start)]
+    for (start, stop), given in marks:
+        words = given.split()
+        text[start:stop] = [words[at % len(words)] for at in range(stop - start)]
     return text
 
 
@@ -238,7 +251,7 @@ def _combines(asker: _Asker, query: str, length: int) -> Combines:
     if signal <= 4 * tolerance:
         return "unclear"
     if abs(both - max(one, other)) <= tolerance + 1e-4 * signal:
-        return "best chunk"
+        return "best chunk" if _chunks_are_apart(asker, query, length, block) else "whole text"
     near = asker.score(query, _text(length, [(0, 2 * block)], query))
     adds_up = abs((both - none) - (one - none) - (other - none)) <= tolerance + 0.02 * signal
     # evidence that counts the same near and far apart is a bag of words, however it is normalised
@@ -250,3 +263,14 @@ def _combines(asker: _Asker, query: str, length: int) -> Combines:
     if left < _DILUTED:
         return "mean of chunks"
     return "sum of chunks" if left > _KEPT else "whole text"
+
+
+def _chunks_are_apart(asker: _Asker, query: str, length: int, block: int) -> bool:
+    """Whether some of the query's words at the start and the others at the end score as the better of the two.
+
+    A ranker that only asks which words occur, or stops counting them, also makes nothing of the same words twice.
+    """
+    first, *rest = query.split()
+    start, end = ((0, block), first), ((length - block, length), " ".join(rest))
+    one, other, both = (asker.score(query, _marked(length, marks)) for marks in ([start], [end], [start, end]))
+    return abs(both - max(one, other)) <= asker.tolerance(one, other, both)

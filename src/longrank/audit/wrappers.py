@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from longrank.audit.response import checked_scores
 from longrank.chunking.splitters import EvenWindows
 from longrank.chunking.tokenizers import WordTokenizer
 from longrank.core.contracts import Ranker, Splitter, Tokenizer
-from longrank.core.errors import DataError, SettingsError
+from longrank.core.errors import SettingsError
 from longrank.core.registry import Registry
 from longrank.core.types import Document, Query, Scores
 
@@ -32,9 +33,9 @@ class Chunked:
         distinct = list(dict.fromkeys(text for texts in chunks for text in texts))
         if not distinct:
             return Scores([])
-        asked = self.ranker.score(query, [Document(f"chunk{n}", text) for n, text in enumerate(distinct)])
-        if len(asked.values) != len(distinct):
-            raise DataError(f"the wrapped ranker gave {len(asked.values)} scores for {len(distinct)} chunks")
+        # checked here: a maximum would hide that a chunk's score is no number
+        shown = [Document(f"chunk{n}", text) for n, text in enumerate(distinct)]
+        asked = checked_scores(self.ranker.score(query, shown), len(distinct))
         known = dict(zip(distinct, asked.values, strict=True))
         values = [self.combine([known[text] for text in texts]) for texts in chunks]
         return Scores(values, asked.cut_documents, asked.cut_tokens)
@@ -59,7 +60,7 @@ class Rotated:
     def score(self, query: Query, documents: Sequence[Document]) -> Scores:
         """One score a document."""
         turned = [Document(f"{d.id}/{n}", text) for d in documents for n, text in enumerate(self._turns(d.text))]
-        asked = self.ranker.score(query, turned)
+        asked = checked_scores(self.ranker.score(query, turned), len(turned))
         rows = np.asarray(asked.values, dtype=np.float64).reshape(len(documents), self.rotations)
         return Scores([float(value) for value in rows.mean(axis=1)], asked.cut_documents, asked.cut_tokens)
 
@@ -132,7 +133,8 @@ def calibrated_max(ranker: Ranker, *, background: Sequence[float], size: int = 2
 def background_scores(ranker: Ranker, queries: Sequence[Query], chunks: Sequence[str]) -> tuple[float, ...]:
     """Scores of chunks for queries they do not answer, for ``calibrated-max``."""
     documents = [Document(f"chunk{n}", text) for n, text in enumerate(chunks)]
-    return tuple(value for query in queries for value in ranker.score(query, documents).values)
+    asked = (checked_scores(ranker.score(query, documents), len(documents)) for query in queries)
+    return tuple(value for scores in asked for value in scores.values)
 
 
 def _mean(scores: Sequence[float]) -> float:

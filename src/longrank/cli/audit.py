@@ -3,7 +3,7 @@
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from longrank.audit.design import AuditDesign
     from longrank.audit.settings import AuditSettings
     from longrank.audit.usage import Usage
+    from longrank.audit.window import Window
     from longrank.core.contracts import Ranker
     from longrank.core.types import Collection
     from longrank.rankers.paid import PaidRanker
@@ -107,17 +108,17 @@ def audit(
     from longrank.audit.card import make_card, write_card
     from longrank.audit.run import audit as run_audit
     from longrank.audit.usage import TIMINGS, Usage, write_paid, write_timings
-    from longrank.audit.window import probe_window
-    from longrank.rankers.adapters import identity
+    from longrank.rankers.adapters import identity, orders_lists
     from longrank.reports.card import write_card_page
 
+    listwise = listwise or orders_lists(ranker)
     sizes = {"queries": queries, "slots": slots, "distractors": distractors}
     settings = make_settings(sizes, lengths, quick=quick, tolerance=tolerance, seed=seed)
     label = name or ranker_label(ranker)
     folder = out or Path("audits") / re.sub(r"[^\w.-]+", "-", label)
     paying = _paying(ranker, budget=budget, price=price, prices=prices, cache=cache, home=folder)
     design, _ = prepare(data, settings, tokenizer)
-    documents = _say_cost(design, listwise=listwise, price=price)
+    documents = say_cost(design, listwise=listwise, price=price)
     if paying is None:
         allowed = budget_documents(budget, price, total=documents)
     else:
@@ -138,19 +139,41 @@ def audit(
             announce=_say,
         )
         spent = write_timings(folder / TIMINGS, usage, design, queries=len(result.responses.records))
-        window = probe_window(scorer) if probe and not result.responses.stopped else None
-    card = make_card(result, window)
-    write_card(card, folder / "card.json")
+        card = make_card(result, None)
+        write_card(card, folder / "card.json")  # first, so that a probe that fails takes nothing along
+        if probe and not result.responses.stopped:
+            card = make_card(result, _probed(scorer, design))
+            write_card(card, folder / "card.json")
     write_card_page(folder / "card.html", card)
     typer.echo(f"{label}: {card.outcome.value}. {card.sentence}")
     typer.echo(f"Card: {folder / 'card.html'} and {folder / 'card.json'}")
-    if spent["tokens"]:
+    _say_use(card, spent, usage)
+    finish(card, fail_if_lost)
+
+
+def _probed(scorer: "Ranker", design: "AuditDesign") -> "Window | None":
+    from longrank.audit.window import probe_window
+    from longrank.core.errors import LongrankError
+
+    try:
+        return probe_window(scorer, tokenizer=design.tokenizer)
+    except LongrankError as error:
+        _say(f"the window could not be probed: {error}")
+        return None
+
+
+def _say_use(card: "Card", spent: "Mapping[str, Any]", usage: "Usage") -> None:
+    """What was asked, how much that saved, and what was odd about the answers."""
+    if spent["tokens"] and card.queries_answered:
         fewer = f", {spent['times_fewer_tokens']} times fewer tokens than scoring each list anew"
         typer.echo(
-            f"{spent['texts']:,} texts of {spent['tokens']:,} tokens were scored{'' if listwise else fewer}, at "
-            f"{spent['seconds_per_1000_tokens']} s for 1,000 tokens."
+            f"{spent['texts']:,} texts of {spent['tokens']:,} tokens were scored{'' if card.design.listwise else fewer}"
+            f", at {spent['seconds_per_1000_tokens']} s for 1,000 tokens."
         )
-    finish(card, fail_if_lost)
+    if card.unstable_queries:
+        typer.echo(f"{card.unstable_queries} of {card.queries_answered} queries were scored differently on a re-run.")
+    for what, times in sorted(usage.retried.items()):
+        typer.echo(f"The service answered '{what}' {times} times and was asked again.")
 
 
 def _paying(
@@ -318,17 +341,15 @@ def _say_chat_cost(ranker: str, paying: "PaidRanker", design: "AuditDesign", *, 
     _say(f"estimate: the whole audit takes at most about {whole}{as_of}")
 
 
-def _say_cost(design: "AuditDesign", *, listwise: bool, price: float | None) -> int:
+def say_cost(design: "AuditDesign", *, listwise: bool, price: float | None) -> int:
+    """Say how many documents an audit scores, and give the number."""
     from longrank.audit.response import cost_per_query, naive_cost
 
     settings, queries = design.settings, len(design.queries)
     each = cost_per_query(settings, listwise=listwise)
     tokens = each * queries * sum(settings.lengths) / len(settings.lengths)
     money = "" if price is None else f", ${each * queries * price / 1000:.2f}"
+    size = f"{tokens / 1e6:.1f} million" if tokens >= 1e6 else f"{round(tokens, -3):,.0f}"
     saved = "" if listwise else f"; scoring each list anew would take {naive_cost(settings) / each:.1f} times as many"
-    typer.echo(
-        f"{queries} queries x {each} documents = {each * queries:,} documents, about {tokens / 1e6:.1f} million tokens"
-        f"{money}{saved}.",
-        err=True,
-    )
+    _say(f"{queries} queries x {each} documents = {each * queries:,} documents, about {size} tokens{money}{saved}.")
     return each * queries

@@ -20,6 +20,7 @@ from longrank.cli.audit import (
     make_settings,
     prepare,
     ranker_label,
+    say_cost,
 )
 from longrank.cli.models import (
     BudgetOption,
@@ -70,14 +71,21 @@ def harden(
     from longrank.audit.card import window_card
     from longrank.audit.harden import harden as run_harden
     from longrank.audit.harden import write_config
-    from longrank.rankers.adapters import identity
+    from longrank.core.errors import SettingsError
+    from longrank.rankers.adapters import identity, orders_lists
     from longrank.reports.board import write_board
     from longrank.reports.card import window_words
 
     sizes = {"queries": queries, "slots": slots, "distractors": distractors}
     settings = make_settings(sizes, lengths, quick=quick, tolerance=tolerance, seed=seed)
     paying = paid_ranker(chat_spec(ranker), cache=cache, budget=budget, prices=prices, home=out)
+    if orders_lists(ranker):
+        raise SettingsError(
+            f"{ranker} orders lists, and wrappers are for rankers that score single documents: audit it with --listwise"
+        )
     design, collection = prepare(data, settings, tokenizer)
+    say_cost(design, listwise=False, price=None)
+    typer.echo("Each wrapper that is tried scores as many documents, by parts that were not scored before.", err=True)
     scorer, account = audited_ranker(ranker, paying, device=device)
     with accounted(account):
         result = run_harden(
@@ -90,12 +98,13 @@ def harden(
             folder=out / "responses" / ranker_label(ranker).replace("/", "-"),
         )
     typer.echo(window_words(window_card(result.window)))
-    if result.visible is not None:
-        seen = result.visible.located.value
-        typer.echo(f"Of the collection's relevant pairs, {seen:.0%} have evidence that begins inside this window.")
+    ceiling = _ceiling(result)
+    if ceiling:
+        typer.echo(ceiling)
     cards = _write_cards(result, out)
-    write_board(out / "board.html", cards)
-    if result.stopped:
+    window = window_words(window_card(result.window))
+    write_board(out / "board.html", cards, notes=[note for note in (result.advice, window, ceiling) if note])
+    if result.unsettled:
         typer.echo(f"{result.advice} See {out / 'board.html'}.")
         raise typer.Exit(1)
     write_config(result, out / "hardened.toml")
@@ -105,6 +114,13 @@ def harden(
         raise typer.Exit(1)
     if fail_if_lost is not None and bare.lost is not None and bare.lost.value > fail_if_lost:
         raise typer.Exit(MISSED)
+
+
+def _ceiling(result: "Hardened") -> str:
+    if result.visible is None:
+        return ""
+    seen = result.visible.located.value
+    return f"Of the collection's relevant pairs, {seen:.0%} have evidence that begins inside this window."
 
 
 def _write_cards(result: "Hardened", out: Path) -> "list[Card]":

@@ -15,6 +15,7 @@ from longrank.cli.models import (
     chat_spec,
     paid_ranker,
 )
+from longrank.cli.profile import TokenizerName, TokenizerOption, make_tokenizer
 
 
 def probe(
@@ -22,6 +23,7 @@ def probe(
     *,
     longest: Annotated[int, typer.Option("--longest", min=64, help="Words of the longest text to try.")] = 8192,
     queries: Annotated[int, typer.Option("--queries", min=1, max=5, help="Queries that vote.")] = 3,
+    tokenizer: TokenizerOption = TokenizerName.words,
     device: DeviceOption = "cpu",
     budget: BudgetOption = None,
     prices: PricesOption = None,
@@ -41,5 +43,5 @@ def probe(
     paying = paid_ranker(chat_spec(ranker), cache=cache, budget=budget, prices=prices, home=None)
     scorer, account = audited_ranker(ranker, paying, device=device)
     with accounted(account):
-        card = window_card(probe_window(scorer, longest=longest, queries=queries))
+        card = window_card(probe_window(scorer, longest=longest, queries=queries, tokenizer=make_tokenizer(tokenizer)))
     typer.echo(card.model_dump_json(indent=1) if as_json else window_words(card))

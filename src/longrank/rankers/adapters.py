@@ -10,6 +10,7 @@ import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from longrank.core.contracts import Ranker
-from longrank.core.errors import DataError, ServiceError, SettingsError
+from longrank.core.errors import BadScore, ServiceError, SettingsError
 from longrank.core.fingerprint import file_hash, fingerprint
 from longrank.core.types import Document, Query, Scores
 from longrank.rankers.foreign import ClassifierRanker, CrossEncoderRanker, OnnxRanker, is_onnx
@@ -31,19 +32,20 @@ Around = Callable[[Ranker], Ranker]
 
 API_KEY = "LONGRANK_API_KEY"
 _BATCH = {"cohere": 100, "tei": 32}  # documents a request; 32 is what TEI takes unless it was told otherwise
+_LISTWISE = {"rankgpt"}
 _RETRIED = {429, 500, 502, 503, 504}
-_LONGEST_WAIT = 60.0
+_LONGEST_WAIT = 600.0  # seconds
 
 
 def resolve(name: str, *, around: Around | None = None, device: str = "cpu") -> Ranker:
     """A ranker by what a person would type.
 
-    ``http://host/v1/rerank`` (Cohere's and Jina's dialect) or ``http://host/rerank`` (TEI's);
-    ``package.module:function``; a folder of a transformers model with a classification head, or of its ONNX export; a
-    kind and a folder or hub id, such as ``cross-encoder:folder`` for sentence-transformers (``KINDS`` has all);
-    a TOML file that ``longrank harden`` wrote; else what ``longrank.load`` takes: a checkpoint folder, 'minilm', or a
-    TOML file with the name and params of a ranker that needs no training. ``around`` is put around the ranker itself,
-    inside the wrapper of a hardened one.
+    ``http://host/v1/rerank`` (Cohere's and Jina's dialect, with ``?model=NAME`` where they serve several) or
+    ``http://host/rerank`` (TEI's); ``package.module:function``; a folder of a transformers model with a classification
+    head, or of its ONNX export; a kind and a folder or hub id, such as ``cross-encoder:folder`` for
+    sentence-transformers (``KINDS`` has all); a TOML file that ``longrank harden`` wrote; else what ``longrank.load``
+    takes: a checkpoint folder, 'minilm', or a TOML file with the name and params of a ranker that needs no training.
+    ``around`` is put around the ranker itself, inside the wrapper of a hardened one.
     """
     if name.endswith(".toml") and "ranker" in _table(name):
         from longrank.audit.harden import load_hardened
@@ -61,7 +63,7 @@ def _bare(name: str) -> Ranker:
     kind, _, rest = name.partition(":")
     folder = Path(name)
     if name.startswith(("http://", "https://")):
-        return HttpRanker(name, api_key=os.environ.get(API_KEY))
+        return _service(name)
     if kind in KINDS and rest:
         return KINDS[kind](rest)
     if folder.is_dir() and not (folder / "ranker.json").is_file() and (folder / "config.json").is_file():
@@ -98,6 +100,14 @@ def innermost(name: str) -> str:
     return fingerprint(name, identity(name))
 
 
+def orders_lists(name: str) -> bool:
+    """Whether the ranker of this name gives an order, so that its scores hold only within one list."""
+    if not name.endswith(".toml"):
+        return name in _LISTWISE
+    table = _table(name)
+    return orders_lists(str(table["ranker"])) if "ranker" in table else table.get("name") in _LISTWISE
+
+
 @dataclass(frozen=True)
 class FunctionRanker:
     """A Python function of a query's text and a list of document texts.
@@ -115,8 +125,8 @@ class FunctionRanker:
         try:
             return Scores(list(found))
         except TypeError:
-            raise DataError(
-                f"the function returned a {type(found).__name__}; it must return a list with a number for each document"
+            raise BadScore(
+                f"the function returned a {type(found).__name__}: it must return a list with a number for each document"
             ) from None
 
 
@@ -140,6 +150,7 @@ class HttpRanker:
     """A reranking service; busy and failing replies are tried again, after as long as the service asks for.
 
     The dialect is told from the address: '/v1/rerank' and '/v2/rerank' are Cohere's and Jina's, '/rerank' is TEI's.
+    ``retried`` counts what was tried again, by what the service had answered.
     """
 
     url: str
@@ -148,6 +159,7 @@ class HttpRanker:
     timeout: float = 60.0
     retries: int = 4
     sleep: Callable[[float], None] = time.sleep
+    retried: Counter[str] = field(default_factory=Counter, compare=False)
 
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.url)
@@ -194,15 +206,32 @@ class HttpRanker:
             except urllib.error.HTTPError as error:
                 if error.code not in _RETRIED or attempt == self.retries:
                     raise ServiceError(f"{self.url} answered {error.code} {error.reason}") from None
-                wait = _retry_after(error.headers.get("Retry-After"), attempt)
+                wait, why = _retry_after(error.headers.get("Retry-After"), attempt), f"{error.code} {error.reason}"
             except (TimeoutError, urllib.error.URLError) as error:
                 if attempt == self.retries:
                     raise ServiceError(f"{self.url} did not answer: {getattr(error, 'reason', error)}") from None
-                wait = _retry_after(None, attempt)
+                wait, why = _retry_after(None, attempt), "no answer"
             except ValueError:
                 raise ServiceError(f"{self.url} answered with something that is not JSON") from None
+            if wait > _LONGEST_WAIT:
+                raise ServiceError(f"{self.url} answered {why} and asks to be left alone for {wait:.0f} s")
+            self.retried[why] += 1
             self.sleep(wait)
         raise ServiceError(f"{self.url} did not answer")
+
+
+def _service(address: str) -> HttpRanker:
+    """A service by its address; a ``model`` named there is sent with every request, not with the address."""
+    parts = urllib.parse.urlsplit(address)
+    given = urllib.parse.parse_qs(parts.query)
+    models = given.pop("model", [None])
+    if len(models) > 1:
+        raise SettingsError(f"{address!r} names {len(models)} models: audit them one by one")
+    query = urllib.parse.urlencode(given, doseq=True)
+    ranker = HttpRanker(parts._replace(query=query).geturl(), model=models[0], api_key=os.environ.get(API_KEY))
+    if ranker.model and ranker.dialect == "tei":
+        raise SettingsError(f"{address!r}: a /rerank service has one model, leave ?model= out")
+    return ranker
 
 
 def _embedding(model: str) -> Ranker:
@@ -282,4 +311,4 @@ def _retry_after(header: str | None, attempt: int) -> float:
         except ValueError:
             with contextlib.suppress(ValueError):
                 wait = parsedate_to_datetime(header).timestamp() - time.time()
-    return min(max(wait, 0.0), _LONGEST_WAIT)
+    return max(wait, 0.0)

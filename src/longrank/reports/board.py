@@ -9,10 +9,12 @@ from longrank.reports.card import shown
 from longrank.reports.page import Cell, Column, Section, Table, Value, write_page
 
 
-def write_board(path: Path, cards: Sequence[Card], *, latencies: Sequence[float | None] = ()) -> None:
+def write_board(
+    path: Path, cards: Sequence[Card], *, latencies: Sequence[float | None] = (), notes: Sequence[str] = ()
+) -> None:
     """Write the board: a row a card, by ranker and data, whatever the order they came in.
 
-    ``latencies`` are seconds for 1,000 tokens, one a card or none at all.
+    ``latencies`` are seconds for 1,000 tokens, one a card or none at all; ``notes`` stand above the table.
     """
     if not cards:
         raise DataError("a board needs at least one card; `longrank audit` writes them")
@@ -28,7 +30,8 @@ def write_board(path: Path, cards: Sequence[Card], *, latencies: Sequence[float 
             f"The cards come from {len(designs)} designs (data, lengths or settings): compare rows of the same design."
         )
     lead = "Share of the usable signal that each ranker loses when the relevant passage moves, and how sure that is."
-    sections = [Section("Rankers", parts)]
+    sections = [Section("What to do", list(notes))] if notes else []
+    sections.append(Section("Rankers", parts))
     write_page(path, title="Which rankers read to the end?", lead=lead, sections=sections, footer=_footer(cards))
 
 
