@@ -199,6 +199,8 @@ def test_a_folder_without_an_index_says_so(tmp_path: Path) -> None:
 def test_impossible_parameters_are_refused(fox: BM25) -> None:
     with pytest.raises(SettingsError, match="0 <= b <= 1"):
         fox.at(k1=1.2, b=1.5)
+    with pytest.raises(SettingsError, match="k1 = nan"):
+        fox.at(k1=math.nan, b=0.5)
     with pytest.raises(SettingsError, match="depth"):
         fox.retrieve([], depth=0)
 
@@ -208,6 +210,21 @@ def test_stop_words_and_title_are_read_as_set(tmp_path: Path) -> None:
     built = BM25.build([Document("d", "the fox", "a Hen")], tmp_path / "index", chosen)
     assert built.postings.terms == ["hen", "fox"]
     assert built.postings.lengths.tolist() == [2]
+
+
+def test_a_title_that_begins_the_text_is_indexed_once(tmp_path: Path) -> None:
+    documents = [Document("joined", "Hen the fox", "Hen"), Document("apart", "the fox", "Hen")]
+    built = BM25.build(documents, tmp_path / "index", BM25Settings(fields=("title", "text")))
+    assert built.postings.lengths.tolist() == [3, 3]
+    only = BM25.build(documents, tmp_path / "titles", BM25Settings(fields=("title",)))
+    assert only.postings.lengths.tolist() == [1, 1]
+
+
+def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match="is not an index of BM25"):
+        BM25.build([Document("a", "x")], tmp_path)
+    assert (tmp_path / "thesis.txt").is_file()
 
 
 def test_bm25s_opens_the_index_and_gives_the_same_scores(fox: BM25) -> None:

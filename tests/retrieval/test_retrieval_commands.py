@@ -105,7 +105,24 @@ def test_fusion_weights_are_tuned(tmp_path: Path) -> None:
     assert trec.read_run(tmp_path / "f.trec").ranking("q3") == ["b", "a"]
 
 
-@pytest.mark.parametrize("wrong", [["--weights", "much"], ["--tune", "RR"], ["--method", "rrf", "--weights", "1,2"]])
+def test_queries_without_judgements_are_fused_by_folds_too(tmp_path: Path) -> None:
+    one, two, qrels = tmp_path / "one.trec", tmp_path / "two.trec", tmp_path / "qrels.txt"
+    queries = [f"q{i}" for i in range(5)]
+    trec.write_run(one, Run("one", {q: {"a": 3.0, "b": 2.0} for q in queries}))
+    trec.write_run(two, Run("two", {q: {"b": 9.0, "a": 1.0} for q in queries}))
+    trec.write_qrels(qrels, Qrels({q: {"b": 1} for q in queries[:4]}))
+    tuning = ("--tune", "RR", "--qrels", qrels, "--folds")
+    output = call("fuse", one, two, "--out", tmp_path / "f.trec", *tuning, "2")
+    assert "4 queries" in output and "1 queries without judgements" in output
+    assert trec.read_run(tmp_path / "f.trec").ranking("q4") == ["b", "a"]
+    with pytest.raises(SettingsError, match="5 folds need as many judged queries, and the runs have 4"):
+        call("fuse", one, two, "--out", tmp_path / "f.trec", *tuning, "5")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--weights", "much"], ["--tune", "RR"], ["--method", "rrf", "--weights", "1,2"], ["--folds", "3"]],
+)
 def test_contradictory_fusion_options_are_refused(tmp_path: Path, wrong: list[str]) -> None:
     one = tmp_path / "one.trec"
     trec.write_run(one, Run("one", {"q": {"a": 3.0}}))

@@ -65,12 +65,12 @@ def test_the_original_query_alone_keeps_the_ranking(bm25: BM25) -> None:
 
 def test_frequent_terms_are_not_added(bm25: BM25) -> None:
     # fox and den are in half of the documents, cub in a quarter
-    rm3 = RM3(bm25, SETTINGS.model_copy(update={"max_share": 0.25}))
+    rm3 = RM3(bm25, SETTINGS.model_copy(update={"max_share": 0.25, "least_documents": 0}))
     assert {term.term for term in rm3.explain([Query("q", "fox")])[0].terms} == {"fox", "cub"}
 
 
 def test_without_any_feedback_the_query_stays_as_it_is(bm25: BM25) -> None:
-    rm3 = RM3(bm25, SETTINGS.model_copy(update={"max_share": 0.01}))
+    rm3 = RM3(bm25, SETTINGS.model_copy(update={"max_share": 0.01, "least_documents": 0}))
     (expansion,) = rm3.explain([Query("q", "fox")])
     assert [(term.term, term.weight) for term in expansion.terms] == [("fox", 1.0)]
 
@@ -81,3 +81,8 @@ def test_empty_unknown_and_long_queries_work(bm25: BM25) -> None:
     assert run.scores["empty"] == run.scores["unknown"] == {}
     assert run.notes.dropped_queries == ("empty", "unknown")
     assert run.ranking("long")[0] == "d1"
+
+
+def test_a_very_small_collection_is_widened_too(bm25: BM25) -> None:
+    # a tenth of four documents is less than one, and would leave no term at all
+    assert len(RM3(bm25).explain([Query("q", "fox")])[0].terms) > 1

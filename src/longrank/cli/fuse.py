@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from longrank.core.types import Run
+    from longrank.core.types import Qrels, Run
 
 
 class Method(StrEnum):
@@ -45,6 +45,8 @@ def fuse(
     loaded = [read_run(path) for path in runs]
     if len(loaded) < 2:
         raise SettingsError("fusion needs at least two run files")
+    if folds and (tune is None or folds == 1):
+        raise SettingsError("--folds takes two or more, and goes with --tune: weights of each fold from the others")
     if method is Method.RRF:
         if tune is not None or weights is not None:
             raise SettingsError("reciprocal ranks have no weights: leave --tune and --weights out")
@@ -62,20 +64,39 @@ def fuse(
 def _tuned(runs: "list[Run]", measure: str, qrels: Path, *, scale: Scale, folds: int) -> "Run":
     from longrank.cli.retrieve import objective
     from longrank.corpora.formats.trec import read_qrels
-    from longrank.retrieval.fusion import best_weights, cross_validated, linear
+    from longrank.retrieval.fusion import best_weights, linear
 
     judged = read_qrels(qrels)
     worth = objective(measure, judged)
-    if folds > 1:
-        queries = sorted({query_id for run in runs for query_id in run if query_id in judged.grades})
-        parts = [queries[start::folds] for start in range(folds)]
-        fused = cross_validated(runs, parts, worth, normalisation=scale.value)
-        typer.echo(f"{measure} {worth(fused):.4f} over {folds} folds, {len(queries)} queries")
-        return fused
+    if folds:
+        return _cross_validated(runs, measure, judged, scale=scale, folds=folds)
     found = best_weights(runs, worth, normalisation=scale.value)
     shown = ", ".join(f"{run.name} {weight:.2f}" for run, weight in zip(runs, found.best, strict=True))
     typer.echo(f"weights {shown}: {measure} {found.value:.4f} on the queries they were chosen on")
     return linear(runs, found.best, normalisation=scale.value)
+
+
+def _cross_validated(runs: "list[Run]", measure: str, judged: "Qrels", *, scale: Scale, folds: int) -> "Run":
+    from dataclasses import replace
+
+    from longrank.cli.retrieve import objective
+    from longrank.core.errors import SettingsError
+    from longrank.retrieval.fusion import best_weights, cross_validated, linear, select
+
+    worth, found = objective(measure, judged), sorted({query_id for run in runs for query_id in run})
+    queries = [query_id for query_id in found if query_id in judged.grades]
+    if len(queries) < folds:
+        raise SettingsError(f"{folds} folds need as many judged queries, and the runs have {len(queries)}: take fewer")
+    parts = [queries[start::folds] for start in range(folds)]
+    fused = cross_validated(runs, parts, worth, normalisation=scale.value)
+    typer.echo(f"{measure} {worth(fused):.4f} over {folds} folds, {len(queries)} queries")
+    others = set(found) - set(queries)
+    if not others:
+        return fused
+    typer.echo(f"{len(others)} queries without judgements are fused with the weights found on all others")
+    weights = best_weights([select(run, queries) for run in runs], worth, normalisation=scale.value).best
+    rest = linear([select(run, others) for run in runs], weights, normalisation=scale.value)
+    return replace(fused, scores={**fused.scores, **rest.scores})
 
 
 def _weights(text: str | None, runs: int) -> list[float]:

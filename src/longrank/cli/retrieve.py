@@ -57,7 +57,24 @@ class Source(StrEnum):
     BM25 = "bm25"
 
 
+_FOR: Mapping[Method, frozenset[str]] = {  # options that only some methods have
+    Method.RM3: frozenset({"feedback_documents", "feedback_terms", "original_weight"}),
+    Method.DENSE: frozenset(
+        {"model", "token_pooling", "chunk_tokens", "chunks", "half", "approximate", "device", "remote_code"}
+    ),
+    Method.HYBRID: frozenset({"bm25_weight", "candidates"}),
+    Method.BM25: frozenset({"k1", "b", "stop_words", "stemming", "predictions", "index"}),
+}
+_USES = {
+    Method.BM25: {Method.BM25},
+    Method.RM3: {Method.BM25, Method.RM3},
+    Method.DENSE: {Method.DENSE},
+    Method.HYBRID: {Method.BM25, Method.DENSE, Method.HYBRID},
+}
+
+
 def retrieve(
+    context: typer.Context,
     collection: Annotated[Path, typer.Argument(help="Folder of the collection.")],
     *,
     out: Annotated[Path | None, typer.Option(help="Run file to write (TREC format; .gz is compressed).")] = None,
@@ -101,6 +118,7 @@ def retrieve(
     from longrank.retrieval.search import Lexical
 
     method = _checked(method, rm3=rm3, tune=tune, lexical_only=[*["--model1"] * model1, *["--explain"] * explain])
+    _refuse_strange(context, method)
     if model1 and tune is None:
         raise _wrong("--model1 is weighed on training queries: name a measure to weigh it by, such as --tune RR@10")
     target = _target(collection, out, name)
@@ -207,6 +225,16 @@ def _checked(method: Method, *, rm3: bool, tune: str | None, lexical_only: "list
         given = ", ".join([*["--tune"] * (tune is not None), *lexical_only])
         raise _wrong(f"{given} has no meaning for --method dense, which has no terms or weights: try --method hybrid")
     return Method.RM3 if rm3 else method
+
+
+def _refuse_strange(context: typer.Context, method: Method) -> None:
+    """Refuse options that were given and would do nothing."""
+    for other, options in _FOR.items():
+        given = [name for name in sorted(options) if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
+        if given and other not in _USES[method]:
+            shown = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            fitting = " or ".join(m.value for m in Method if other in _USES[m])
+            raise _wrong(f"{shown} changes nothing for --method {method.value}: leave it out, or take {fitting}")
 
 
 def _target(folder: Path, out: Path | None, name: str | None) -> Path:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from longrank.core.errors import DataError
+
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
@@ -27,6 +29,12 @@ def atomic_path(path: Path) -> Iterator[Path]:
             shutil.rmtree(temporary)
         else:
             temporary.unlink(missing_ok=True)
+
+
+def refuse_foreign(folder: Path, *, mark: str, what: str) -> None:
+    """Refuse to replace a folder unless it is empty or holds the file ``mark``: it may be somebody's work."""
+    if folder.exists() and not (folder / mark).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise DataError(f"{folder} exists and is not {what}; choose another folder, or empty it first")
 
 
 def write_atomic(path: Path, text: str) -> None:

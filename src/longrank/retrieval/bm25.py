@@ -1,5 +1,6 @@
 """BM25 with Lucene's idf over an index in the layout of bm25s: scores made at build time, summed at query time."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -51,7 +52,7 @@ class BM25:
         self.postings = postings
         self.k1 = stored.k1 if k1 is None else k1
         self.b = stored.b if b is None else b
-        if self.k1 < 0 or not 0 <= self.b <= 1:
+        if not (0 <= self.k1 < math.inf and 0 <= self.b <= 1):  # written so that NaN is refused too
             raise SettingsError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, got k1 = {self.k1} and b = {self.b}")
         self._as_stored = (self.k1, self.b) == (stored.k1, stored.b)
 

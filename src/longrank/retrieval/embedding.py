@@ -16,6 +16,7 @@ from longrank.encoders.backbone import Backbone
 from longrank.encoders.device import usable_device
 from longrank.encoders.rows import Needs, Row, Specials
 from longrank.retrieval.dense import Chunk, Dense, DenseSettings, Embed, EncoderSettings, Floats
+from longrank.retrieval.index import titled
 
 
 def backbone_embedder(backbone: Backbone, *, token_budget: int = 8192, max_tokens: int = 256) -> Embed:
@@ -77,7 +78,7 @@ def open_dense(
     kept = settings.model_dump(exclude={"batch_texts"})
     place = folder / f"dense-{fingerprint(kept, encoder.model_dump(exclude={'model'}))}"
     if encoder.title:
-        documents = (replace(d, text=f"{d.title}\n{d.text}") if d.title else d for d in documents)
+        documents = (replace(document, text=titled(document)) for document in documents)
     if place.is_dir() and not rebuild:
         return Dense.open(place, embed, model=settings.model, documents=documents)
     chunk = chunker(backbone.tokenizer, Greedy(encoder.chunk_tokens))

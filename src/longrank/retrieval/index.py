@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_path, refuse_foreign
 from longrank.core.errors import DataError
 from longrank.core.progress import track
 from longrank.core.settings import Settings, parse_settings
@@ -103,6 +103,7 @@ def build_postings(documents: Iterable[Document], folder: Path, settings: BM25Se
     Documents are read once. Counts go to disk every few million tokens, so memory grows only with the vocabulary
     and the ids.
     """
+    refuse_foreign(folder, mark=META, what="an index of BM25")
     with atomic_path(folder) as temporary:
         if temporary.exists():  # left by a killed process that had the same number
             shutil.rmtree(temporary)
@@ -115,6 +116,22 @@ def build_postings(documents: Iterable[Document], folder: Path, settings: BM25Se
         _transpose(temporary, spilled, settings)
         _write_tables(temporary, spilled, settings)
     return open_postings(folder)
+
+
+def titled(document: Document) -> str:
+    """Title and text; a title that stands in front of the text already, as BEIR's readers put it, is not said twice.
+
+    >>> titled(Document("a", "They swim.", title="Otters")), titled(Document("a", "Otters They swim.", title="Otters"))
+    ('Otters They swim.', 'Otters They swim.')
+    """
+    joined = not document.title or document.text.startswith(document.title)
+    return document.text if joined else f"{document.title} {document.text}"
+
+
+def _indexed(document: Document, settings: BM25Settings) -> str:
+    if "title" not in settings.fields:
+        return document.text
+    return titled(document) if "text" in settings.fields else document.title
 
 
 def open_postings(folder: Path) -> Postings:
@@ -162,7 +179,7 @@ def _count(documents: Iterable[Document], folder: Path, settings: BM25Settings) 
         for document in track(documents, "indexing documents"):
             digest.add(document)
             ids.append(document.id)
-            reading.add(" ".join(getattr(document, field) for field in settings.fields))
+            reading.add(_indexed(document, settings))
         reading.spill()
     starts = np.zeros(len(ids) + 1, dtype=np.int64)
     np.cumsum(np.concatenate([np.zeros(0, np.int64), *reading.widths]), out=starts[1:])

@@ -22,6 +22,8 @@ class RM3Settings(Settings):
     original_weight: float = Field(0.5, ge=0, le=1)
     # terms of more than this share of all documents say little and cost much
     max_share: float = Field(0.1, gt=0, le=1)
+    # in a collection so small that the share is less than this, terms of so many documents may be added
+    least_documents: int = Field(10, ge=0)
 
 
 class WeightedTerm(NamedTuple):
@@ -96,7 +98,8 @@ class RM3:
         weights: NDArray[np.float64]
         weights = np.bincount(inverse, document_weights * postings.forward_counts[places]).astype(np.float64)
         frequencies = postings.starts[terms + 1] - postings.starts[terms]
-        weights[frequencies > self.settings.max_share * len(postings.lengths)] = 0.0
+        common = max(self.settings.least_documents, self.settings.max_share * len(postings.lengths))
+        weights[frequencies > common] = 0.0
         return _largest(terms, weights, self.settings.terms)
 
 
