@@ -107,6 +107,8 @@ def test_fine_tuning_starts_from_the_checkpoint_of_the_same_seed(command: Comman
         assert torch.allclose(value, tuned.backbone.state_dict()[name], atol=1e-6), name
     with pytest.raises(TrainingError, match="holds a ranker 'firstp', the settings ask for 'longp'"):
         command("seeds=[3]", f"init='{place}'", f"out='{tmp_path}/other'", "ranker.name='longp'")
+    with pytest.raises(TrainingError, match="was trained with another tokens than"):
+        command("seeds=[3]", f"init='{place}'", f"out='{tmp_path}/other'", "ranker.params.tokens=24")
 
 
 def test_folds_are_tested_once_and_pooled(command: Command, tmp_path: Path) -> None:
@@ -140,6 +142,64 @@ train = {{ loss = "pairwise-softmax" }}
         factors[name] = [json.loads(line)["rate_factor"] for line in lines if "rate_factor" in line]
     # two updates each, no warm-up: constant, and falling from 1 to 0.01 in the last set
     assert factors == {"near": [1.0, 1.0], "far": [1.0, pytest.approx(0.505)]}
+
+
+def test_no_stage_is_trained_on_what_its_fold_tests(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "folds.json").write_text('[["q0", "q1", "q2"], ["q3", "q4", "q5"]]')
+    write_splits(tmp_path / "collection", {"train": tuple(f"q{n}" for n in range(6))})
+    stages = """
+[[stages]]
+name = "judged"
+split = "train"
+
+[[stages]]
+name = "pseudo"
+labels = "pseudo"
+"""
+    text = CONFIG.replace('validation_split = "dev"', 'folds = "{folder}/folds.json"') + stages
+    said = command(text=text).stderr
+    assert said.count("3 of 6 queries of stage 'judged' are left out: they are tested or validated on") == 2
+    # three training queries in every stage of both folds
+    assert [said.count(f"{stage}: 3 examples of about") for stage in ("judged", "pseudo", "main")] == [2, 2, 2]
+
+
+def test_a_refused_training_can_be_put_right(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "folds.json").write_text('[["q0", "q1"], ["q1", "q2"]]')
+    text = CONFIG.replace('validation_split = "dev"', 'folds = "{folder}/folds.json"')
+    for wrong in ("ranker.name='maxq'", "measure='RRR'", "train.loss='hinge'", "seeds=[0]"):
+        with pytest.raises(LongrankError):
+            command(wrong, text=text)
+    (tmp_path / "folds.json").write_text('[["q0", "q1"], ["q2"]]')
+    assert "over 3 queries" in command(text=text).stdout
+
+
+def test_changed_candidates_are_noticed(command: Command, tmp_path: Path, candidates: Run) -> None:
+    command()
+    flipped = {query: {name: -score for name, score in row.items()} for query, row in candidates.scores.items()}
+    write_run(tmp_path / "near.trec", replace(candidates, scores=flipped))
+    with pytest.raises(TrainingError, match="other settings, candidates or folds"):
+        command()
+
+
+def test_seeds_trained_later_join_the_summary(command: Command, tmp_path: Path) -> None:
+    for seeds in ("[0, 2]", "[1]", "[2]"):
+        command(f"seeds={seeds}")
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert [outcome["seed"] for outcome in summary["outcomes"]] == [0, 1, 2]
+
+
+def test_a_beir_folder_is_trained_and_validated_on_by_its_splits(
+    command: Command, tmp_path: Path, collection: Collection
+) -> None:
+    beir = tmp_path / "beir"
+    save_collection(collection, beir, format="beir", split="train")
+    whole = (beir / "qrels" / "train.tsv").read_text().splitlines(keepends=True)
+    for split, wanted in (("train", "q0 q1 q2"), ("dev", "q3"), ("test", "q4 q5")):
+        rows = [line for line in whole[1:] if line.split()[0] in wanted.split()]
+        (beir / "qrels" / f"{split}.tsv").write_text("".join([whole[0], *rows]))
+    result = command(f"collection='{beir}'")
+    assert "3 examples of about" in result.stderr
+    assert "RR " in result.stdout  # validated on q3
 
 
 def test_a_student_learns_from_a_teacher(command: Command, tmp_path: Path) -> None:

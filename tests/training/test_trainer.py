@@ -92,6 +92,25 @@ def test_a_killed_process_goes_on_to_identical_weights(
     assert not (tmp_path / "cut" / ".123-state").exists()
 
 
+def test_a_state_that_a_kill_left_moved_aside_is_put_back(
+    make_ranker: MakeRanker, sampler: CandidateSampler, tmp_path: Path, weights: Weights
+) -> None:
+    settings = TrainSettings.model_validate({**FAST, "epochs": 2, "save_every": 1})
+    whole = make_ranker()
+    fit(whole, sampler, settings=settings, folder=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        fit(make_ranker(), sampler, settings=settings, folder=tmp_path / "cut", augment=Interruption(30))
+    # between the two renames of a new state the old one has another name, and the new one is not there yet
+    (tmp_path / "cut" / "state").rename(tmp_path / "cut" / ".99-old-state")
+    (tmp_path / "cut" / ".99-state").mkdir()
+    resumed = make_ranker()
+    fit(resumed, sampler, settings=settings, folder=tmp_path / "cut", augment=Interruption(None))
+    updates = (tmp_path / "cut" / "metrics.jsonl").read_text().count('"rate_factor"')
+    assert updates == 6  # none was done again
+    assert torch.equal(weights(resumed), weights(whole))
+    assert not list((tmp_path / "cut").glob(".*"))
+
+
 def test_a_finished_training_is_not_done_again(train: Train, tmp_path: Path, weights: Weights) -> None:
     first, log = train()
     before = (tmp_path / "run" / "metrics.jsonl").read_text()
@@ -220,8 +239,10 @@ def test_a_loss_that_is_not_a_number_stops_and_names_the_query(
                 next(ranker.aggregator.parameters()).fill_(float("nan"))
         return document
 
-    with pytest.raises(TrainingError, match=r"the loss is nan at query 'q\d' \(update 3\)"):
+    with pytest.raises(TrainingError, match=r"the loss is nan at query 'q\d' \(update 3\).*last-good, to start again"):
         fit(ranker, sampler, settings=settings, folder=tmp_path / "bad", augment=poison)
+    assert torch.equal(weights(checkpoint.load(tmp_path / "bad" / "last-good")), weights(ranker))
+    assert torch.isfinite(weights(ranker)).all()
     kept = checkpoint.load(tmp_path / "bad" / "best")
     assert torch.isfinite(weights(kept)).all()
     state = json.loads((tmp_path / "bad" / "state" / "progress.json").read_text())
@@ -233,7 +254,7 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(
 ) -> None:
     ranker = make_ranker()
     next(ranker.aggregator.parameters()).register_hook(lambda gradient: gradient * float("inf"))  # type: ignore[no-untyped-call]
-    with pytest.raises(TrainingError, match=r"the gradient is (nan|inf) over queries 'q\d'"):
+    with pytest.raises(TrainingError, match=r"the gradient is (nan|inf) over queries 'q\d'.*none of its 0 updates"):
         fit(ranker, sampler, settings=TrainSettings.model_validate(FAST), folder=tmp_path)
     assert torch.isfinite(weights(ranker)).all()
 

@@ -1,4 +1,4 @@
-"""Which queries are for training, validation and test: a file ``splits.json`` beside a collection."""
+"""Which queries are for training, validation and test: ``splits.json`` beside a collection, or BEIR's own splits."""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from longrank.core.disk import write_atomic
 from longrank.core.errors import DataError
+from longrank.corpora.formats import beir
 
 FILE = "splits.json"
 
@@ -22,8 +23,10 @@ def write_splits(folder: Path, splits: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def read_split(folder: Path, name: str) -> tuple[str, ...]:
-    """Query ids of one split of a collection's folder."""
-    path = folder / FILE
+    """Query ids of one split of a collection's folder; of a BEIR folder without the file, those the split judges."""
+    path, judged = folder / FILE, beir.split_files(folder)
+    if not path.is_file() and name in judged:
+        return tuple(beir.read_qrels(judged[name]))
     if not path.is_file():
         raise DataError(f"{folder} has no {FILE}: a JSON object of lists of query ids, such as train and test")
     splits = json.loads(path.read_text(encoding="utf-8"))

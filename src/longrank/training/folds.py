@@ -1,7 +1,7 @@
 """Cross-validation over given folds, with a check that no query leaks, and pooled results."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +56,12 @@ def cross_validation(folds: Mapping[str, Sequence[str]], queries: Mapping[str, Q
         yield Fold(name, train, tuple(test))
 
 
+def unleaked(query_ids: Iterable[str], queries: Mapping[str, Query], held_out: Iterable[Query]) -> tuple[str, ...]:
+    """The queries whose text (case and spaces aside) is none of those that are tested or validated on."""
+    kept_apart = {_text(query) for query in held_out}
+    return tuple(q for q in query_ids if q not in queries or _text(queries[q]) not in kept_apart)
+
+
 def pool_runs(runs: Sequence[Run], *, name: str) -> Run:
     """The runs of all folds as one; a query that two of them answer is refused."""
     scores: dict[str, Mapping[str, float]] = {}
@@ -83,10 +89,13 @@ def _check(folds: Mapping[str, Sequence[str]], queries: Mapping[str, Query]) -> 
             if query_id in place:
                 raise TrainingError(f"query {query_id!r} leaks: it is in fold {place[query_id]!r} and in {name!r}")
             place[query_id] = name
-            text = " ".join(queries[query_id].text.lower().split())
-            other, fold = texts.setdefault(text, (query_id, name))
+            other, fold = texts.setdefault(_text(queries[query_id]), (query_id, name))
             if fold != name:
                 raise TrainingError(
                     f"query {query_id!r} of fold {name!r} leaks: {other!r} of fold {fold!r} has the same text; "
                     "put both into one fold"
                 )
+
+
+def _text(query: Query) -> str:
+    return " ".join(query.text.lower().split())

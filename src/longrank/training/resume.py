@@ -34,11 +34,15 @@ def save(
 def load(folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *, mark: str) -> dict[str, Any] | None:
     """Put a saved state back and give its progress; None where there is nothing to resume.
 
-    What a killed run left half-written beside the state is removed.
+    What a killed run left half-written beside the state is removed; a state that it had moved aside to put a new one in
+    its place is put back.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    for aside in folder.parent.glob(f".[0-9]*-old-{folder.name}"):
+        if not folder.is_dir():
+            aside.rename(folder)
     for stale in folder.parent.glob(f".[0-9]*-{folder.name}"):
         shutil.rmtree(stale, ignore_errors=True)
     if not folder.is_dir():
@@ -60,3 +64,15 @@ def load(folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *
         state.setdefault(int(number), {})[key] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return progress
+
+
+def saved_weights(folder: Path) -> dict[str, Tensor] | None:
+    """The ranker's weights in a state, None where nothing was saved or it cannot be read."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        weights: dict[str, Tensor] = load_file(folder / "weights.safetensors")
+        return weights
+    except (OSError, SafetensorError):
+        return None

@@ -1,7 +1,7 @@
 """Collections in folders: the format is told from the files, checked at the door, and written back the same."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -51,17 +51,17 @@ _LAYOUTS = (
 def load_folder(
     path: Path | str,
     *,
-    split: str = "test",
+    split: str | Sequence[str] = "test",
     include_title: bool = True,
     strict: bool = False,
     large_bytes: int = LARGE_BYTES,
 ) -> Collection:
     """The collection in a folder of BEIR, jsonl, FlexNeuART or TSV files, plain or compressed.
 
-    ``split`` and ``include_title`` concern BEIR alone: which judgements are read (queries judged only in other splits
-    are left out), and whether titles are joined into the texts, which spans count on. ``strict`` refuses judgements of
-    documents or queries that are not there. A documents file above ``large_bytes`` is read through a store on disk,
-    kept in a folder '.longrank' beside it.
+    ``split`` and ``include_title`` concern BEIR alone: which judgements are read, one split's or several (queries
+    judged only in other splits are left out), and whether titles are joined into the texts, which spans count on.
+    ``strict`` refuses judgements of documents or queries that are not there. A documents file above ``large_bytes`` is
+    read through a store on disk, kept in a folder '.longrank' beside it.
     """
     folder = Path(path)
     layout, documents_path = detect(folder)
@@ -72,7 +72,7 @@ def load_folder(
     queries_path = find_file(folder, layout.queries)
     queries = _by_id(queries_path, layout.read_queries(queries_path)) if queries_path else {}
     if layout.name == "beir":
-        qrels, queries = _beir_split(folder, split, queries)
+        qrels, queries = _beir_split(folder, [split] if isinstance(split, str) else split, queries)
     else:
         qrels_path = find_file(folder, "qrels.txt")
         qrels = trec.read_qrels(qrels_path) if qrels_path else Qrels({})
@@ -171,16 +171,18 @@ def _by_id(path: Path, items: Iterable[T]) -> dict[str, T]:
     return found
 
 
-def _beir_split(folder: Path, split: str, queries: dict[str, Query]) -> tuple[Qrels, dict[str, Query]]:
-    """The judgements of a split, and the queries without those that only other splits judge."""
-    splits = {path.name.partition(".tsv")[0]: path for path in sorted((folder / "qrels").glob("*.tsv*"))}
+def _beir_split(folder: Path, wanted: Sequence[str], queries: dict[str, Query]) -> tuple[Qrels, dict[str, Query]]:
+    """The judgements of some splits, and the queries without those that only other splits judge."""
+    splits = beir.split_files(folder)
     if not splits:
         return Qrels({}), queries
-    if split not in splits:
-        raise DataError(f"{folder / 'qrels'} has no split {split!r}; it has {', '.join(splits)}")
-    qrels = beir.read_qrels(splits.pop(split))
-    others = {query_id for path in splits.values() for query_id in beir.read_qrels(path)} - set(qrels)
-    return qrels, {name: query for name, query in queries.items() if name not in others}
+    grades: dict[str, Mapping[str, int]] = {}
+    for split in wanted:
+        if split not in splits:
+            raise DataError(f"{folder / 'qrels'} has no split {split!r}; it has {', '.join(splits)}")
+        grades |= beir.read_qrels(splits.pop(split)).grades
+    others = {query_id for path in splits.values() for query_id in beir.read_qrels(path)} - set(grades)
+    return Qrels(grades), {name: query for name, query in queries.items() if name not in others}
 
 
 def _check_known(rows: Mapping[str, Mapping[str, object]], collection: Collection, *, where: str) -> None:

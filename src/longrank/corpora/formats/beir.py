@@ -44,6 +44,11 @@ def write_queries(path: Path | str, queries: Iterable[Query]) -> None:
     write_records(Path(path), ({"_id": query.id, "text": query.text} for query in queries))
 
 
+def split_files(folder: Path) -> dict[str, Path]:
+    """The file of judgements of every split of a BEIR folder; empty for any other folder."""
+    return {path.name.partition(".tsv")[0]: path for path in sorted((folder / "qrels").glob("*.tsv*"))}
+
+
 def read_qrels(path: Path | str) -> Qrels:
     """The judgements of a file; a first line whose third column reads 'score' is the header."""
     path = Path(path)
