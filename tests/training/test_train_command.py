@@ -342,4 +342,7 @@ def test_the_estimate_counts_examples_and_leaves_the_ranker_alone(
     # weights, gradient and two moments of every parameter, and a graph above that
     assert short.memory_bytes > 16 * sum(p.numel() for p in ranker.parameters())
     assert all(p.grad is None for p in ranker.parameters())
+    frozen = estimate(ranker, sampler, TrainSettings(epochs=2, freeze_embeddings=True))
+    assert frozen.memory_bytes < short.memory_bytes
+    assert all(p.requires_grad for p in ranker.parameters())
     assert all(torch.equal(value, before[name]) for name, value in ranker.state_dict().items())

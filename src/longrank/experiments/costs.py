@@ -68,6 +68,7 @@ def tokens_per_document(params: Mapping[str, Any]) -> int:
     beside = params.get("query_tokens", 32) + 3
     if "stride" in params:
         rows = math.ceil(max(0, params["max_tokens"] - params["size"]) / params["stride"]) + 1
+        rows = min(rows, params.get("keep") or rows)
         return int(rows * (params["size"] + beside))
     if "max_chunks" in params:
         return int(params["max_chunks"] * (params["size"] + beside))

@@ -29,6 +29,9 @@ class PaperSettings(Settings):
     section: str = ""
 
 
+_WHOLE = 1_000_000  # tokens of a document that is read to its end
+
+
 class ReadingSettings(Settings):
     """Lengths in tokens, given to every ranker that has a parameter for them; a ranker's own params win."""
 
@@ -37,12 +40,17 @@ class ReadingSettings(Settings):
     window_tokens: int = Field(150, ge=1, description="sliding windows (MaxP, PARADE)")
     window_stride: int = Field(100, ge=1)
     max_tokens: int = Field(1431, ge=1, description="of a document that are read at all")
+    kept_windows: int | None = Field(
+        None, ge=2, description="of the whole document: the first, the last and a draw from the middle"
+    )
     compat: Literal["published"] | None = None
 
     def params(self, ranker: str, known: Sequence[str]) -> dict[str, Any]:
         """Values for those of a ranker's parameters (``known``) that say how it reads."""
         if "stride" in known:
             found = {"size": self.window_tokens, "stride": self.window_stride, "max_tokens": self.max_tokens}
+            if self.kept_windows is not None and "keep" in known:
+                found |= {"keep": self.kept_windows, "max_tokens": _WHOLE}
         elif "max_chunks" in known:
             found = {"size": self.chunk_tokens, "max_chunks": math.ceil(self.max_tokens / self.chunk_tokens)}
         else:

@@ -11,7 +11,7 @@ from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.readers import STARTED
 from longrank.rankers.zoo import RANKERS
 
-LENGTHS = frozenset({"tokens", "size", "stride", "max_tokens", "max_chunks", "query_tokens"})
+LENGTHS = frozenset({"tokens", "size", "stride", "max_tokens", "max_chunks", "keep", "query_tokens"})
 
 
 def with_lengths(ranker: NeuralRanker, lengths: Mapping[str, int]) -> NeuralRanker:

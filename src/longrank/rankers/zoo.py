@@ -11,7 +11,8 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from longrank.chunking.splitters import Greedy, Sliding, Truncate
+from longrank.chunking.splitters import Greedy, Sampled, Sliding, Truncate
+from longrank.core.errors import SettingsError
 from longrank.core.registry import Registry
 from longrank.core.seeds import derive
 from longrank.core.types import Spec
@@ -47,7 +48,10 @@ RANKERS: Registry[NeuralRanker] = Registry("ranker")
 
 
 class WindowRanker(Protocol):
-    """How a ranker over sliding windows is made: windows of ``size`` every ``stride`` over the first ``max_tokens``."""
+    """How a ranker over sliding windows is made: windows of ``size`` every ``stride`` over the first ``max_tokens``.
+
+    ``keep`` reads at most so many of them: the first, the last and a draw from the middle (Li et al. 2023).
+    """
 
     def __call__(
         self,
@@ -56,6 +60,7 @@ class WindowRanker(Protocol):
         size: int = 150,
         stride: int = 100,
         max_tokens: int = 1431,
+        keep: int | None = None,
         query_tokens: int = 32,
         compat: Compat = None,
     ) -> NeuralRanker:
@@ -73,11 +78,12 @@ def over_windows(name: str, *, paper: str = "") -> Callable[[Callable[[Backbone]
             size: int = 150,
             stride: int = 100,
             max_tokens: int = 1431,
+            keep: int | None = None,
             query_tokens: int = 32,
             compat: Compat = None,
         ) -> NeuralRanker:
             windows = Sliding(size, stride, max_tokens)
-            return _windowed(backbone, aggregator(backbone), windows, query_tokens, compat)
+            return _windowed(backbone, aggregator(backbone), windows, query_tokens, compat, keep=keep)
 
         make.__name__ = make.__qualname__ = aggregator.__name__
         make.__doc__ = aggregator.__doc__
@@ -199,13 +205,14 @@ def parade_attn(
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
+    keep: int | None = None,
     query_tokens: int = 32,
     compat: Compat = None,
 ) -> NeuralRanker:
     """Window vectors weighted by learned attention: one weight a window, or per dimension as published."""
     chosen: Attention = attention or ("per-dimension" if compat == "published" else "scalar")
     aggregator = AttentionVector(backbone.dim, attention=chosen)
-    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat)
+    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
 
 
 @RANKERS.add("parade-transformer", paper="Li et al. 2023; positional-bias (RAND-L2, PRETR-L6, PRETR-Q-L6)")
@@ -219,6 +226,7 @@ def parade_transformer(
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
+    keep: int | None = None,
     query_tokens: int = 32,
     compat: Compat = None,
 ) -> NeuralRanker:
@@ -228,7 +236,7 @@ def parade_transformer(
     """
     reader = reader_for(backbone, init, layers=layers, heads=heads, compat=compat)
     aggregator = TransformerVector(backbone.dim, reader, query=query)
-    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat)
+    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
 
 
 # -- query and windows apart -------------------------------------------------------------------------------------------
@@ -345,10 +353,20 @@ def build_ranker(spec: Spec, *, seed: int = 0) -> NeuralRanker:
 
 
 def _windowed(
-    backbone: Backbone, aggregator: nn.Module, windows: Sliding, layout: Layout | int, compat: Compat = None
+    backbone: Backbone,
+    aggregator: nn.Module,
+    windows: Sliding,
+    layout: Layout | int,
+    compat: Compat = None,
+    *,
+    keep: int | None = None,
 ) -> NeuralRanker:
     if isinstance(layout, int):
         layout = Joint(layout)
+    if keep is not None and compat == "published":
+        raise SettingsError("the published code reads every window: leave keep or compat out")
+    if keep is not None:
+        return NeuralRanker(Sampled(windows, keep), layout, backbone, aggregator)
     if compat == "published":
         joint = PaddedJoint(windows.size, layout.query_tokens)
         return NeuralRanker(padded(windows), joint, lower_cased(backbone), aggregator)
