@@ -27,6 +27,9 @@ demo: install ## the papers' finding (25 minutes on two cores); `make demo ARGS=
 
 headline: install ## the headline experiment at laptop size, resumable: hours (ARGS="--set seeds=[0]" for a part)
 	$(BIN)/longrank run experiments/laptop/headline.toml --workers 2 $(ARGS)
+	@if [ -d ../shared/data/nq-open ]; then \
+	  $(BIN)/longrank run experiments/laptop/real-text.toml --workers 2 $(ARGS); \
+	else echo "no ../shared/data/nq-open: the headline on real text is left out"; fi
 
 test: install ## every check: lint, types, import directions, tests, docs, wheel
 	@bash tests/steps.sh $(BIN)

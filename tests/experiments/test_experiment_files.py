@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from longrank.cli.main import app
 from longrank.evaluation.papers import paper_table
 from longrank.experiments.execute import Store, missing_steps, run_steps
 from longrank.experiments.gather import gather
@@ -42,6 +44,14 @@ def test_a_file_has_a_plan(path: Path) -> None:
     assert plan.steps
     assert plan.cells
     assert len({str(sorted(cell.labels.items())) for cell in plan.cells}) == len(plan.cells)
+
+
+@pytest.mark.parametrize("path", LAPTOP, ids=named)
+def test_the_plan_of_a_laptop_file_is_shown_by_the_command(path: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(present(path)), "--dry-run", "--out", str(tmp_path / "none")])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^about [\d.,]+ (s|min|h|days)", done.output, re.MULTILINE), done.output
+    assert not (tmp_path / "none").exists()
 
 
 def test_every_paper_file_has_a_laptop_twin_for_the_same_tables_and_figures() -> None:

@@ -135,6 +135,20 @@ def test_a_corrupted_file_is_named_and_its_step_made_again(
     assert path.read_bytes() == text
 
 
+@pytest.mark.parametrize("text", ["", "{", '{"files": 3}', '{"files": {"run.trec": {}}}'])
+def test_a_damaged_note_of_what_is_done_makes_the_step_again(
+    plan: Plan, store: Store, results_of: ResultsOf, tmp_path: Path, text: str
+) -> None:
+    before = results_of(plan, store, tmp_path / "before")
+    step = next(step for step in plan.steps if step.kind == "score")
+    (store.folder(step) / "done.json").write_text(text)
+    (store.folder(step) / "seconds.json").write_text("soon")
+    said: list[str] = []
+    assert missing_steps(plan.steps, store, said.append, mend=False) == (step,)
+    assert "done.json" in said[0]
+    assert results_of(plan, store, tmp_path / "after") == before
+
+
 def test_a_model_changed_without_a_trace_of_time_is_found_when_it_is_read(plan: Plan, store: Store) -> None:
     score = next(step for step in plan.steps if step.kind == "score")
     model = score.inputs["model"]

@@ -57,6 +57,16 @@ def score_work(model: Mapping[str, Any], *, queries: int | None, depth: int) -> 
     return Work(2e6 * millions * tokens * depth * (queries or 0), memory, queries is not None)
 
 
+def untrained_work(params: Mapping[str, Any]) -> Work:
+    """Work of a ranker that needs no training: how much of a text it reads is not known here, so memory alone is."""
+    backbone = params.get("backbone")
+    name, inner = (backbone, {}) if isinstance(backbone, str) else ("", {})
+    if isinstance(backbone, Mapping):
+        name, inner = str(backbone.get("name")), backbone.get("params", {})
+    millions = parameters_in_millions(name, inner, None) if name else _BASE_MODEL
+    return Work(0.0, FIXED_BYTES + (millions + _EMBEDDINGS) * 4e6, queries_known=False)
+
+
 def tokens_per_document(params: Mapping[str, Any]) -> int:
     """Tokens that a ranker reads of a long document, the query beside each piece included.
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from longrank.core.disk import write_atomic
 from longrank.core.errors import LongrankError, SettingsError
@@ -48,19 +49,25 @@ class Store:
         """A file of a finished step that is missing or was changed; ``thorough`` reads them all."""
         folder = self.folder(step)
         written = (folder / DONE).stat().st_mtime_ns
-        for name, expected in json.loads((folder / DONE).read_text(encoding="utf-8"))["files"].items():
-            path: Path = folder / name
-            if not path.is_file() or path.stat().st_size != expected["bytes"]:
+        try:
+            files: dict[str, Any] = json.loads((folder / DONE).read_text(encoding="utf-8"))["files"]
+            known = [(folder / name, int(file["bytes"]), str(file["sha256"])) for name, file in files.items()]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return folder / DONE
+        for path, size, sha in known:
+            if not path.is_file() or path.stat().st_size != size:
                 return path
             touched = path.stat().st_mtime_ns > written
-            if (touched or thorough) and file_hash(path) != expected["sha256"]:
+            if (touched or thorough) and file_hash(path) != sha:
                 return path
         return None
 
     def seconds(self, step: Step) -> float | None:
         """How long a step took, over all its attempts that were not killed."""
-        path = self.folder(step) / SECONDS
-        return float(json.loads(path.read_text(encoding="utf-8"))["seconds"]) if path.is_file() else None
+        try:
+            return float(json.loads((self.folder(step) / SECONDS).read_text(encoding="utf-8"))["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):  # not there, or damaged: it is only a time
+            return None
 
     def make(self, step: Step) -> None:
         """Make a step if nobody has; another process that is at it is waited for."""

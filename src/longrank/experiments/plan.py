@@ -6,7 +6,7 @@ from typing import Any
 from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import fingerprint, plain
 from longrank.core.settings import parse_settings
-from longrank.experiments.costs import score_work, train_work
+from longrank.experiments.costs import score_work, train_work, untrained_work
 from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, ranker_table
 from longrank.experiments.settings import (
     AuditsSettings,
@@ -90,7 +90,9 @@ class _Planner:
                 "max_queries": ranker.max_queries or scoring.max_queries,
             }
             inputs = {"collection": self.inputs.collection(name), "candidates": self.inputs.candidates(name)}
-            run = Step("untrained", f"score {ranker.label} on {name}", settings, inputs)
+            run = Step(
+                "untrained", f"score {ranker.label} on {name}", settings, inputs, work=untrained_work(ranker.params)
+            )
             labels = self._labelled(ranker.label, "untrained", name)
             yield Cell(labels, "scored", (run,), self.inputs.collection(name), (), *self._tried(name))
 

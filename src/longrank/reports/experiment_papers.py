@@ -93,6 +93,8 @@ def _table(found: list[Printed], reading: Reading) -> Table:
     )
     other_data = [one for one in found if one.column.scored_on in STANDS_FOR]
     notes = [f"{paper.title}: {paper.citation.rstrip('.')}, Table {paper.number}; theirs as printed."]
+    if "a" in reading.baselines:
+        notes.append(f"Both columns of gains are over {reading.baselines['a']}, whatever the paper's own were over.")
     if other_data:
         notes.append("Other data and another encoder: compare the signs of the gains, not the numbers.")
     headings = ("system", "column", "ours", "our gain", "theirs is", "their column", "theirs", "their gain")
