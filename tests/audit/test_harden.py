@@ -141,6 +141,27 @@ def test_a_ranker_that_reads_to_the_end_is_left_alone(source: Source, bag_of_wor
     assert result.advice.startswith("Do nothing")
 
 
+def test_wrappers_are_paid_for_only_when_they_are_tried(source: Source, bag_of_words: WordMatch) -> None:
+    asked: list[str] = []
+
+    class Watched:
+        def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+            asked.extend(document.id for document in documents)
+            return bag_of_words.score(query, documents)
+
+    design = make_design(source, AuditSettings(queries=8, slots=3, lengths=(192,), draws=199))
+    harden(Watched(), design, name="bag", longest=256)
+    assert not [name for name in asked if name.startswith("chunk")]
+
+
+def test_what_nothing_helps_gets_no_ranker_to_use(source: Source, bag_of_words: WordMatch) -> None:
+    design = make_design(source, AuditSettings(queries=16, slots=3, lengths=(192,), draws=199))
+    result = harden(Windowed(bag_of_words, 40), design, name="first words", longest=256, most_cost=1.0)
+    assert [trial.wrapper for trial in result.trials] == [None]  # every wrapper reads more
+    assert result.chosen is None
+    assert result.advice == "No wrapper passed. A ranker trained on late evidence is the other way."
+
+
 def test_nothing_is_advised_about_a_ranker_that_cannot_be_audited(source: Source) -> None:
     design = make_design(source, AuditSettings(queries=24, slots=3, lengths=(192,), draws=199))
     result = harden(RandomScores(3), design, name="random", longest=64)

@@ -75,7 +75,21 @@ class Hardened:
             return f"No advice can be given. {self.trials[-1].audit.findings.reason}"
         if self.chosen is not None and self.chosen.wrapper is not None:
             return f"Wrap it in {self.chosen.wrapper.name}, which reads {self.chosen.cost:.1f} times as many words."
-        return "No wrapper passed: audit with more queries, or use a ranker trained on late evidence."
+        return f"No wrapper passed. {self._least_lost()}A ranker trained on late evidence is the other way."
+
+    def _least_lost(self) -> str:
+        """The variant that may pass with more queries, and how many."""
+        by_loss = [
+            (lost.value, trial)
+            for trial in self.trials[1:]
+            if trial.audit.findings.outcome is Outcome.inconclusive and (lost := trial.audit.findings.lost) is not None
+        ]
+        if not by_loss:
+            return ""
+        value, trial = min(by_loss, key=lambda found: found[0])
+        label = "" if trial.wrapper is None else trial.wrapper.name
+        needed = trial.audit.findings.queries_needed
+        return f"{label} lost least ({value:.0%}) and may pass with {needed or 'more'} queries. "
 
 
 class HardenedSettings(Settings):

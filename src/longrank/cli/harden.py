@@ -107,8 +107,11 @@ def harden(
     if result.unsettled:
         typer.echo(f"{result.advice} See {out / 'board.html'}.")
         raise typer.Exit(1)
-    write_config(result, out / "hardened.toml")
-    typer.echo(f"{result.advice} See {out / 'board.html'}; the ranker to use is in {out / 'hardened.toml'}.")
+    if result.chosen is None:
+        typer.echo(f"{result.advice} See {out / 'board.html'}.")
+    else:
+        write_config(result, out / "hardened.toml")
+        typer.echo(f"{result.advice} See {out / 'board.html'}; the ranker to use is in {out / 'hardened.toml'}.")
     bare = cards[0]
     if bare.problems or (fail_if_lost is not None and bare.lost is None):
         raise typer.Exit(1)
