@@ -1,6 +1,6 @@
 """Compare the order of rankers with that of the positional-bias paper's Table 4.
 
-    python docs/results/headline/ordering.py docs/results/headline
+    python benchmarks/order_of_rankers.py docs/results/headline
 
 Seeds are averaged by query. Kendall's tau is that between our means and the paper's; its interval, and those of the
 differences, are percentiles of 9,999 draws of queries.
@@ -36,7 +36,8 @@ def by_query(folder: Path, ranker: str, stage: str) -> np.ndarray:
 
 
 def main() -> None:
-    folder, table = Path(sys.argv[1]), paper_table("positional-bias/4")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results/headline")
+    table = paper_table("positional-bias/4")
     printed = {row.system: row.values for row in table.rows}
     for column, stage in enumerate(("zero-shot", "tuned")):
         theirs = np.array([printed[name][column] or np.nan for name in SYSTEMS.values()], dtype=float)
