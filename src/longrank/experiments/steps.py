@@ -92,7 +92,7 @@ def _make_warmup(job: Job) -> None:
 
     opened, settings = job.collection("on"), _training(job)
     positives, negatives = opened.evidence()
-    taught = tuple(q for q in opened.splits.get("train", opened.splits["test"]) if q in positives)
+    taught = tuple(q for q in opened.queries("train") if q in positives)  # never those that are tested
     queries = opened.collection.queries
     sampler = PassageSampler(queries, positives, negatives, taught, settings.seed)
     ranker = build_ranker(_ranker_spec(job, to_spec(job.settings["backbone"])), seed=settings.seed)
