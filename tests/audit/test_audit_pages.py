@@ -38,6 +38,9 @@ bag = WordMatch.fitted(["the of a in is was who what when where " * 30, "plain w
 def first(query, texts):
     return Windowed(bag, 60).score(Query("q", query), [Document("d", text) for text in texts]).values
 
+def whole(query, texts):
+    return bag.score(Query("q", query), [Document("d", text) for text in texts]).values
+
 def broken(query, texts):
     return [1.0]
 """
@@ -121,9 +124,14 @@ def test_the_probe_command_says_what_is_read(tmp_path: Path, monkeypatch: pytest
 def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("hardened_functions.py").write_text(MODULE)
-    small = ["--queries", "8", "--slots", "3", "--lengths", "192", "--most-cost", "1"]
-    done = CliRunner().invoke(app(), ["harden", "hardened_functions:first", *small, "--fail-if-lost", "0.1"])
+    small = ["--queries", "8", "--slots", "3", "--lengths", "192", "--most-cost", "1", "--fail-if-lost", "0.1"]
+    done = CliRunner().invoke(app(), ["harden", "hardened_functions:first", *small])
     assert done.exit_code == 3, done.output
     assert "It reads 60 words" in done.output
-    assert Path("hardened/hardened.toml").read_text() == 'ranker = "hardened_functions:first"\n'
+    assert not Path("hardened/hardened.toml").exists()  # every wrapper reads more than it may, so nothing passed
+    assert "No wrapper passed" in Path("hardened/board.html").read_text()
     assert read_card(Path("hardened/bare.json")).window is not None
+    done = CliRunner().invoke(app(), ["harden", "hardened_functions:whole", *small, "--out", "whole"])
+    assert done.exit_code == 0, done.output
+    assert "Do nothing" in Path("whole/board.html").read_text()
+    assert Path("whole/hardened.toml").read_text() == 'ranker = "hardened_functions:whole"\n'
