@@ -55,7 +55,7 @@ def curve_figure(lengths: Sequence[LengthCard]) -> str:
         axes.set_ylabel("mean reciprocal rank")
         axes.set_ylim(0, 1.02)
         axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.7)
-        figure.legend(loc="outside upper left", ncols=min(4, len(lengths) + 1), borderaxespad=0.2)
+        figure.legend(loc="outside upper left", ncols=min(3, len(lengths) + 1), borderaxespad=0.2)
         return to_svg(figure)
 
 
