@@ -12,6 +12,7 @@ from longrank.core.contracts import Tokenizer
 from longrank.core.errors import ModelError
 from longrank.encoders.packed import PACKABLE, encode_packed
 from longrank.encoders.padded import encode_padded
+from longrank.encoders.products import fast_products
 from longrank.encoders.quiet import quiet
 from longrank.encoders.rows import Encoded, Needs, Row, Specials
 
@@ -67,9 +68,10 @@ class Backbone(nn.Module):
                 f"use smaller chunks, or a backbone that reads more"
             )
         everywhere = all(row.attended is None for row in rows)
-        if everywhere and self.packable and self.pooling != "last":
-            return encode_packed(self.model, rows, needs=needs, mean_pooling=self.pooling == "mean")
-        return encode_padded(self.model, rows, needs=needs, pad=self.specials.pad, pooling=self.pooling)
+        with fast_products():
+            if everywhere and self.packable and self.pooling != "last":
+                return encode_packed(self.model, rows, needs=needs, mean_pooling=self.pooling == "mean")
+            return encode_padded(self.model, rows, needs=needs, pad=self.specials.pad, pooling=self.pooling)
 
     def save(self, folder: Path) -> None:
         """Weights, config and tokenizer, in a form that transformers itself can load."""

@@ -16,9 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from longrank.encoders.products import by_onednn
 from longrank.encoders.rows import Encoded, Needs, Row
 
 PACKABLE = frozenset({"bert", "electra"})
+_WHOLE = 64  # tokens; batches of a whole number of these have few sizes
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def encode_packed(model: Any, rows: Sequence[Row], *, needs: Needs, mean_pooling
     groups = _groups([len(row) for row in ordered])
     everywhere = mean_pooling or bool(needs & (Needs.TOKENS | Needs.LAYERS | Needs.QUERY))
 
-    states = _embed(model, ordered)
+    states = _fill_up(_embed(model, ordered), groups)
     history = [states]
     for layer in model.encoder.layer[:-1]:
         states = _layer(layer, states, groups)
@@ -70,6 +72,15 @@ def _embed(model: Any, rows: Sequence[Row]) -> Tensor:
     states = parts.dropout(parts.LayerNorm(states))
     project = getattr(model, "embeddings_project", None)  # ELECTRA, where widths differ
     return states if project is None else project(states)  # type: ignore[no-any-return]
+
+
+def _fill_up(states: Tensor, groups: list[_Group]) -> Tensor:
+    """The states with a row of zeros behind them where oneDNN multiplies: it compiles a kernel for every new size."""
+    filling = -len(states) % _WHOLE if by_onednn(states) else 0
+    if not filling:
+        return states
+    groups.append(_Group(len(states), 1, filling))  # nobody reads it
+    return F.pad(states, (0, 0, 0, filling))
 
 
 def _layer(layer: Any, states: Tensor, groups: Sequence[_Group]) -> Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 from longrank.core.errors import MissingExtra, ModelError
 from longrank.core.types import Document, Query, Scores
 from longrank.encoders.pretrained import safe_weights
+from longrank.encoders.products import fast_products
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -83,7 +84,7 @@ class ClassifierRanker:
         import torch
 
         rows = _rows(self.tokenizer, pairs, self.max_tokens, "pt").to(self.model.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), fast_products():
             return self.model(**rows).logits.float().cpu().numpy()
 
 

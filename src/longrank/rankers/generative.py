@@ -14,6 +14,7 @@ from longrank.chunking.batching import token_budget_batches
 from longrank.core.errors import ModelError
 from longrank.core.types import TokenizedText
 from longrank.encoders.pretrained import model_config, safe_weights
+from longrank.encoders.products import fast_products
 from longrank.encoders.quiet import quiet
 
 Kind = Literal["seq2seq", "decoder"]
@@ -67,8 +68,10 @@ class LanguageModel:
             )
         found: list[Tensor] = [torch.empty(0)] * len(prompts)
         for batch in token_budget_batches([len(prompt) for prompt in prompts], budget=self.token_budget):
-            for i, logits in zip(batch, self._forward([prompts[i] for i in batch], keep), strict=True):
-                found[i] = logits
+            with fast_products():
+                logits = self._forward([prompts[i] for i in batch], keep)
+            for i, own in zip(batch, logits, strict=True):
+                found[i] = own
         return found
 
     @torch.inference_mode()
