@@ -28,8 +28,12 @@ demo: install ## the papers' finding (25 minutes on two cores); `make demo ARGS=
 headline: install ## the headline experiment at laptop size, resumable: hours (ARGS="--set seeds=[0]" for a part)
 	$(BIN)/longrank run experiments/laptop/headline.toml --workers 2 $(ARGS)
 	@if [ -d ../shared/data/nq-open ]; then \
-	  $(BIN)/longrank run experiments/laptop/real-text.toml --workers 2 $(ARGS); \
+	  $(MAKE) models/minilm-l3 models/nomic && $(BIN)/longrank run experiments/laptop/real-text.toml --workers 2 $(ARGS); \
 	else echo "no ../shared/data/nq-open: the headline on real text is left out"; fi
+
+models/%: | install
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt onnx gguf
+	$(BIN)/python ../shared/tools/real_models.py $* $@
 
 test: install ## every check: lint, types, import directions, tests, docs, wheel
 	@bash tests/steps.sh $(BIN)

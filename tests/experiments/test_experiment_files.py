@@ -19,7 +19,7 @@ from longrank.experiments.sources import IrDatasetsSource
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments"
 PAPER, LAPTOP = (sorted((FOLDER / size).glob("*.toml")) for size in ("paper", "laptop"))
-NEEDS_NQ = {"real-text.toml", "real-text-long.toml"}
+NEEDS_NQ = {"real-text.toml"}
 
 
 @pytest.fixture(autouse=True)

@@ -114,6 +114,18 @@ def test_work_grows_with_what_is_read(plan: Plan) -> None:
     assert six == pytest.approx(6 * one)
 
 
+def test_a_backbones_size_counts_in_training_scoring_and_audits(smallest: Path) -> None:
+    def work(millions: float) -> dict[str, float]:
+        plan = make_plan(load_experiment(smallest, [f"backbones.tiny.millions={millions}"]))
+        return {step.label: step.work.operations for step in plan.steps}
+
+    small, large = work(1.0), work(3.0)
+    for name in ("train firstp/tiny seed 0 zero-shot on toy", "audit firstp/tiny seed 0 zero-shot on toy"):
+        assert large[name] == pytest.approx(3 * small[name])
+    scored = "score firstp/tiny seed 0 zero-shot on toy, scored on toy-far"
+    assert large[scored] == pytest.approx(3 * small[scored]) and small[scored] > 0
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [

@@ -48,11 +48,10 @@ def train_work(
     return Work(operations, memory, known)
 
 
-def score_work(model: Mapping[str, Any], *, queries: int | None, depth: int) -> Work:
-    """Work of scoring ``depth`` candidates of each query by the model of a training step."""
-    backbone = model["backbone"]
-    millions = parameters_in_millions(backbone["name"], backbone["params"], None)
-    tokens = tokens_per_document(model["ranker"]["params"])
+def score_work(ranker: Mapping[str, Any], backbone: BackboneSettings, *, queries: int | None, depth: int) -> Work:
+    """Work of scoring ``depth`` candidates of each query."""
+    millions = parameters_in_millions(backbone.name, backbone.params, backbone.millions)
+    tokens = tokens_per_document(ranker["params"])
     memory = FIXED_BYTES + (millions + _EMBEDDINGS) * 4e6
     return Work(2e6 * millions * tokens * depth * (queries or 0), memory, queries is not None)
 

@@ -6,7 +6,7 @@ from typing import Any
 from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import fingerprint, plain
 from longrank.core.settings import parse_settings
-from longrank.experiments.costs import score_work, train_work, untrained_work
+from longrank.experiments.costs import Work, score_work, train_work, untrained_work
 from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, ranker_table
 from longrank.experiments.settings import (
     AuditsSettings,
@@ -73,7 +73,7 @@ class _Planner:
         for name in stage.score_on:
             folds = self._folds(name) if stage.cross_validate else (None,)
             models = [self.trained(stage, ranker, backbone, seed, fold=fold) for fold in folds]
-            runs = [self._score(m, name, ranker, fold) for m, fold in zip(models, folds, strict=True)]
+            runs = [self._score(m, name, ranker, backbone, fold) for m, fold in zip(models, folds, strict=True)]
             labels = self._labelled(ranker.label, stage.name, name, backbone=backbone, seed=seed, trained_on=trained)
             yield Cell(labels, "scored", tuple(runs), self.inputs.collection(name), tuple(models), *self._tried(name))
 
@@ -137,7 +137,8 @@ class _Planner:
                 for seed in self.experiment.seeds:
                     model = self.trained(stage, ranker, backbone, seed, fold=None)
                     design = audits.design
-                    work = score_work(model.settings, queries=design.queries, depth=design.documents_per_query)
+                    depth = design.documents_per_query
+                    work = self._scoring_work(model, backbone, queries=design.queries, depth=depth)
                     label = f"audit {model.label.removeprefix('train ')}"
                     step = Step("audit", label, plain(design), {"model": model}, self.inputs.hints, work)
                     labels = self._labelled(ranker.label, stage.name, "audit", backbone=backbone, seed=seed)
@@ -241,7 +242,11 @@ class _Planner:
         work = train_work(spec, chosen, training, queries=queries)
         return Step("train", label + (f" fold {fold}" if fold else ""), settings, inputs, self.inputs.hints, work)
 
-    def _score(self, model: Step, name: str, ranker: RankerSettings, fold: str | None) -> Step:
+    def _scoring_work(self, model: Step, backbone: str, *, queries: int | None, depth: int) -> Work:
+        chosen = self.experiment.backbones[backbone]
+        return score_work(model.settings["ranker"], chosen, queries=queries, depth=depth)
+
+    def _score(self, model: Step, name: str, ranker: RankerSettings, backbone: str, fold: str | None) -> Step:
         scoring, reading = self.experiment.scoring, self.experiment.reading
         changes: dict[str, Any] = {}
         if scoring.reading:
@@ -264,6 +269,6 @@ class _Planner:
         queries = known_size(self.experiment, name, scoring.split)
         if queries is not None and scoring.max_queries is not None:
             queries = min(queries, scoring.max_queries)
-        work = score_work(model.settings, queries=queries, depth=self._depth(name))
+        work = self._scoring_work(model, backbone, queries=queries, depth=self._depth(name))
         label = f"score {model.label.removeprefix('train ')}, scored on {name}"
         return Step("score", label, settings, inputs, self.inputs.hints, work)
