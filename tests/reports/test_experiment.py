@@ -20,11 +20,16 @@ from longrank.reports.experiment_papers import papers_beside
 from longrank.reports.experiment_reading import Column, Reading, Row, read_experiment, told_apart
 from longrank.reports.experiment_tables import changes_table, results_table, seeds_table
 from longrank.reports.experiment_words import what_it_shows
+from longrank.reports.page import Figure
 
 FIRSTP = Row("firstp", "firstp", "tiny")
 MAXP = Row("maxp", "maxp", "tiny")
 FAR = Column("toy-far", "zero-shot", "RR")
 TUNED = FAR._replace(stage="tuned")
+
+
+def words(reading: Reading) -> str:
+    return " ".join(map(str, what_it_shows(reading)))
 
 
 def cell(ranker: str, seed: int, values: Sequence[float], **labels: Any) -> CellResult:
@@ -126,7 +131,7 @@ def test_holm_makes_a_second_test_cost_something() -> None:
 
 
 def test_words_claim_what_the_test_found_and_no_more() -> None:
-    shown = " ".join(what_it_shows(read_experiment(experiment(*HAND, *SUMP))))
+    shown = words(read_experiment(experiment(*HAND, *SUMP)))
     assert "toy-far RR (n = 8 queries, 2 seeds). Above firstp: maxp +0.312 [" in shown
     assert "Not told apart from firstp: sump." in shown
     assert "as few as 8 queries" in shown
@@ -134,16 +139,23 @@ def test_words_claim_what_the_test_found_and_no_more() -> None:
     assert "Laptop size" in shown
 
 
+def test_statements_are_lists_on_the_page_and_in_markdown() -> None:
+    reading = read_experiment(experiment(*HAND, *SUMP))
+    page, text = render(reading, "html"), render(reading, "md")
+    assert '<p class="head">toy-far RR (n = 8 queries, 2 seeds)</p>\n<ul>\n<li>Above firstp: maxp +0.312 [' in page
+    assert "- **toy-far RR (n = 8 queries, 2 seeds)**\n  - Above firstp: maxp +0.312 \\[" in text
+
+
 def test_of_five_queries_nothing_is_claimed_however_clear_they_look() -> None:
     for queries, claimed in ((5, False), (6, True)):
         low, high = cell("firstp", 0, [0.1] * queries), cell("maxp", 0, [0.9] * queries)
         reading = read_experiment(experiment(low, high))
         assert told_apart(reading.against[MAXP, FAR]["a"]) is claimed
-        assert ("Above firstp: maxp" in " ".join(what_it_shows(reading))) is claimed
+        assert ("Above firstp: maxp" in words(reading)) is claimed
 
 
 def test_one_training_a_system_is_said_to_be_one() -> None:
-    shown = " ".join(what_it_shows(read_experiment(experiment(HAND[0], HAND[2]))))
+    shown = words(read_experiment(experiment(HAND[0], HAND[2])))
     assert "One training a system" in shown
     assert seeds_table(read_experiment(experiment(HAND[0], HAND[2]))) is None
 
@@ -153,7 +165,7 @@ def test_one_training_a_system_is_said_to_be_one() -> None:
 def test_nothing_is_claimed_whose_interval_includes_zero(rows: list[list[float]]) -> None:
     cells = [cell("firstp" if not at else f"ranker{at}", 0, row) for at, row in enumerate(rows)]
     reading = read_experiment(experiment(*cells), draws=199)
-    for sentence in what_it_shows(reading)[:1]:
+    for sentence in map(str, what_it_shows(reading)[:1]):
         assert "n = 6 queries" in sentence
         for word, claimed in re.findall(r"(Above|Below) firstp: (.*?)\.(?= |$)", sentence):
             for low, high in re.findall(r"\[([+-][\d.]+), ([+-][\d.]+)\]", claimed):
@@ -177,7 +189,7 @@ def test_a_later_training_is_compared_with_the_first_on_the_same_queries() -> No
     assert [each.text for each in changes_table(reading).rows[0][:5]] == [
         "firstp", "toy-far RR", "zero-shot → tuned", "0.500", "0.500",
     ]  # fmt: skip
-    assert "No change that can be told from zero: firstp, maxp." in " ".join(what_it_shows(reading))
+    assert "No change that can be told from zero: firstp, maxp." in words(reading)
 
 
 def test_what_no_training_changes_stands_beside_every_training() -> None:
@@ -237,6 +249,13 @@ def test_gains_may_refer_to_another_ranker() -> None:
         read_experiment(experiment(*HAND), baseline="minp")
 
 
+def test_a_backbone_is_named_where_a_ranker_has_several() -> None:
+    other = [cell("longp", 0, [0.5] * 8, backbone="rope")]
+    reading = read_experiment(experiment(*HAND, *other))
+    assert [row.name for row in reading.rows] == ["firstp", "maxp", "longp"]
+    assert reading.baselines["a"] == "firstp", "nobody else's backbone is compared with it"
+
+
 def test_each_backbone_has_its_own_baseline() -> None:
     other = [cell(name, 0, values, backbone="small") for name, values in (("firstp", [0.0] * 4), ("maxp", [0.5] * 4))]
     reading = read_experiment(experiment(*HAND, *other))
@@ -261,7 +280,7 @@ def test_a_sweep_of_one_parameter_is_a_line_and_of_two_a_heat_map() -> None:
     one, two = swept(max_chunks=[1, 2]), swept(window_tokens=[35, 75], window_stride=[25, 50, 75])
     (line,) = figure_sections(one)[0].parts
     (grid,) = figure_sections(two)[0].parts
-    assert not isinstance(line, str) and not isinstance(grid, str)
+    assert isinstance(line, Figure) and isinstance(grid, Figure)
     assert line.caption.startswith("toy-far RR by max_chunks")
     assert grid.caption.startswith("maxp: toy-far RR by window_tokens and window_stride")
     assert results_table(two).headings[:4] == ("system", "window_tokens", "window_stride", "toy-far RR")
@@ -306,7 +325,7 @@ def test_an_experiment_about_collections_alone_has_a_report_too() -> None:
     page = render(reading, "html")
     assert "Where relevance sits" in page
     # starts 3 and 90, lengths 200 and 210
-    assert what_it_shows(reading) == [
+    assert list(map(str, what_it_shows(reading))) == [
         "Positions in toy (n = 2 located of 3 relevant pairs). Half of the first relevant passages start by token 46, "
         "nine tenths by token 90; the median document has 205 tokens."
     ]

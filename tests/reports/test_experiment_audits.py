@@ -12,7 +12,7 @@ from longrank.audit.sources import toy_source
 from longrank.audit.verdict import Outcome
 from longrank.experiments.records import CellResult, ExperimentResult
 from longrank.reports.experiment import render
-from longrank.reports.experiment_audits import audit_figure, audit_sentences, audits_table
+from longrank.reports.experiment_audits import audit_figure, audit_statements, audits_table
 from longrank.reports.experiment_reading import read_experiment
 from longrank.testing import WordOverlapRanker
 
@@ -45,7 +45,7 @@ def test_verdicts_are_told_by_training_with_the_seeds_that_got_them(card: Card) 
         ("maxp", "tuned", 0, robust),
     )
     first = card.outcome.value.capitalize()
-    assert audit_sentences(result) == [
+    assert list(map(str, audit_statements(result))) == [
         f"Audits after zero-shot. {first}: firstp (1 of 2 seeds). Robust: firstp (1 of 2 seeds), maxp.",
         "Audits after tuned. Robust: maxp.",
     ]
@@ -72,4 +72,4 @@ def test_an_experiment_of_audits_alone_has_a_page(card: Card) -> None:
 
 def test_without_audits_nothing_is_said() -> None:
     nothing = ExperimentResult({"title": "None"}, ())
-    assert (audits_table(nothing), audit_figure(nothing), audit_sentences(nothing)) == (None, None, [])
+    assert (audits_table(nothing), audit_figure(nothing), audit_statements(nothing)) == (None, None, [])

@@ -14,7 +14,7 @@ from longrank.reports.experiment_positions import positions_beside, positions_ta
 from longrank.reports.experiment_reading import Reading, read_experiment
 from longrank.reports.experiment_tables import changes_table, on_page, results_table, seeds_table, sizes_table
 from longrank.reports.experiment_words import what_it_shows
-from longrank.reports.page import Section, render_page
+from longrank.reports.page import Section, Statement, render_page
 from longrank.reports.tables import Table, escape_markdown, to_latex, to_markdown
 
 NAMES: Mapping[str, str] = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
@@ -74,10 +74,17 @@ def report_markdown(reading: Reading) -> str:
     lines = [f"# {escape_markdown(title(reading))}", "", *([escape_markdown(about), ""] if about else [])]
     shown = what_it_shows(reading)
     if shown:
-        lines += ["## What this shows", "", *(f"- {escape_markdown(sentence)}" for sentence in shown), ""]
+        lines += ["## What this shows", "", *(line for part in shown for line in _listed(part)), ""]
     for heading, table in report_tables(reading).items():
         lines += [f"## {heading}", "", to_markdown(table)]
     return "\n".join([*lines, _footer(reading)]) + "\n"
+
+
+def _listed(part: str | Statement) -> list[str]:
+    if isinstance(part, str):
+        return [f"- {escape_markdown(part)}"]
+    points = [f"  - {escape_markdown(point)}" for point in part.points]
+    return [f"- **{escape_markdown(part.head)}**", *points]
 
 
 def report_latex(reading: Reading) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from longrank.audit.card import Card, LengthCard
 from longrank.experiments.records import ExperimentResult
 from longrank.reports.card import shown
-from longrank.reports.page import Figure
+from longrank.reports.page import Figure, Statement
 from longrank.reports.svg import FIRST, INK, SECOND, drawing, to_svg
 from longrank.reports.tables import Cell, Table
 
@@ -69,7 +69,7 @@ def audits_table(result: ExperimentResult) -> Table | None:
     return Table(("system", "training", "seed", "verdict", "lost", "tokens", "queries"), rows, notes)
 
 
-def audit_sentences(result: ExperimentResult) -> list[str]:
+def audit_statements(result: ExperimentResult) -> list[Statement]:
     """Verdicts by training, each with the systems that got it and for how many of their seeds."""
     found: dict[str, dict[str, Counter[str]]] = {}
     seeds: Counter[tuple[str, str]] = Counter()
@@ -77,7 +77,7 @@ def audit_sentences(result: ExperimentResult) -> list[str]:
         found.setdefault(one.stage, {}).setdefault(one.card.outcome.value, Counter())[one.system] += 1
         seeds[one.stage, one.system] += 1
     return [
-        " ".join([f"Audits after {stage}.", *(_verdict(stage, word, names, seeds) for word, names in of.items())])
+        Statement(f"Audits after {stage}", [_verdict(stage, word, names, seeds) for word, names in of.items()])
         for stage, of in found.items()
     ]
 

@@ -7,6 +7,7 @@ have, so that a ranker tried on fewer queries shortens nobody else's sample.
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -252,9 +253,9 @@ def _columns(cell: CellResult, stages: Mapping[str, Sequence[str]]) -> list[Colu
 
 @dataclass(frozen=True)
 class _Naming:
-    """Which labels tell rows apart, so that a name says only what differs."""
+    """Which labels tell rows apart, so that a name says only what differs; ``several`` rankers have many backbones."""
 
-    backbones: int
+    several: frozenset[str]
     points: tuple[str, ...]
 
     def row(self, labels: Labels) -> Row:
@@ -265,16 +266,18 @@ class _Naming:
         if labels["stage"] == _BASELINE:
             reference = ranker if ranker in ("random", "perfect") else "retriever"
         name = (_NAMES.get(ranker, ranker) if reference else ranker) + (
-            f" ({backbone})" if backbone and self.backbones > 1 else ""
+            f" ({backbone})" if backbone and ranker in self.several else ""
         )
         return Row(name, ranker, backbone, settings, reference)
 
 
 def _naming(cells: Sequence[CellResult]) -> _Naming:
-    backbones = {cell.labels.get("backbone", "") for cell in cells} - {""}
+    pairs = {(str(cell.labels["ranker"]), cell.labels.get("backbone", "")) for cell in cells}
+    times = Counter(ranker for ranker, _ in pairs)
+    several = frozenset(ranker for ranker, count in times.items() if count > 1)
     swept = dict.fromkeys(label for cell in cells for label in cell.labels if label not in LABELS)
     retrievers = {cell.labels.get("retriever") for cell in cells}
-    return _Naming(len(backbones), (*swept, *(["retriever"] if len(retrievers) > 1 else [])))
+    return _Naming(several, (*swept, *(["retriever"] if len(retrievers) > 1 else [])))
 
 
 def _place(key: tuple[Row, Column], cells: Sequence[CellResult], draws: int) -> Place:
@@ -349,7 +352,7 @@ def _own(rows: Sequence[Row], wanted: str | None, first_p: str) -> tuple[str, di
             for other in rows
             if other.ranker == chosen and _same_point(row, other) and row != other
         }
-        return (_own_words(chosen, rows), of)
+        return (_own_words(chosen, tuple(of)), of)
     if len({row.settings for row in rows}) > 1:
         first = {(row.ranker, row.backbone): row for row in reversed(rows)}
         own = {row: first[row.ranker, row.backbone] for row in rows}

@@ -7,19 +7,20 @@ from statistics import median
 from longrank.evaluation.comparison import Estimate
 from longrank.evaluation.significance import CORRECTION_NAMES, TEST_NAMES
 from longrank.experiments.records import ExperimentResult
-from longrank.reports.experiment_audits import audit_sentences
+from longrank.reports.experiment_audits import audit_statements
 from longrank.reports.experiment_reading import FEWEST_QUERIES, Change, Column, Place, Reading, Row, told_apart
+from longrank.reports.page import Statement
 
 _FEW_QUERIES = 30
 _NAMED = 4  # systems named in one sentence; the rest are counted
 
 
-def what_it_shows(reading: Reading) -> list[str]:
-    """Sentences on each column of the first measure, then on changes between trainings, then the cautions."""
+def what_it_shows(reading: Reading) -> list[str | Statement]:
+    """Statements on each column of the first measure, then on changes between trainings, then the cautions."""
     columns = main_columns(reading)
-    found = [sentence for column in columns for sentence in _column_sentences(reading, column)]
-    found += [_change_sentence(reading, after) for after in columns if _changes(reading, after)]
-    found += [*audit_sentences(reading.result), *_position_sentences(reading.result)]
+    found = [statement for column in columns for statement in _on_column(reading, column)]
+    found += [_on_changes(reading, after) for after in columns if _changes(reading, after)]
+    found += [*audit_statements(reading.result), *_on_positions(reading.result)]
     return [*_unfinished(reading), *found, *_cautions(reading)]
 
 
@@ -54,8 +55,8 @@ def how_tested(reading: Reading) -> str:
     )
 
 
-def _column_sentences(reading: Reading, column: Column) -> list[str]:
-    """One sentence a column: what is above and below the first baseline, and what does not beat the others."""
+def _on_column(reading: Reading, column: Column) -> list[Statement]:
+    """One statement a column: what is above and below the first baseline, and what does not beat the others."""
     families: dict[str, dict[Row, Estimate]] = {}
     for row in reading.rows:
         for letter, estimate in reading.against.get((row, column), {}).items():
@@ -67,7 +68,7 @@ def _column_sentences(reading: Reading, column: Column) -> list[str]:
     for letter in others:
         parts += _short_of(reading.baselines[letter], families[letter])
     places = [reading.places[row, column] for family in families.values() for row in family]
-    return [f"{reading.heading(column)} ({_sample(places)}). {_sentences(parts)}"]
+    return [Statement(f"{reading.heading(column)} ({_sample(places)})", _points(parts))]
 
 
 def _short_of(label: str, family: dict[Row, Estimate]) -> list[str]:
@@ -86,8 +87,8 @@ def _family(label: str, family: dict[Row, Estimate]) -> list[str]:
     return [*parts, *([f"not told apart from {label}: {_named(level)}"] if level else [])]
 
 
-def _sentences(parts: Sequence[str]) -> str:
-    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
+def _points(parts: Sequence[str]) -> list[str]:
+    return [f"{part[0].upper()}{part[1:]}." for part in parts]
 
 
 def _listed(estimates: dict[Row, Estimate]) -> str:
@@ -117,7 +118,7 @@ def _changes(reading: Reading, after: Column) -> list[Change]:
     return [change for change in reading.changes if change.after == after]
 
 
-def _change_sentence(reading: Reading, after: Column) -> str:
+def _on_changes(reading: Reading, after: Column) -> Statement:
     changes = _changes(reading, after)
     groups = {
         "higher": {c.row: c.estimate for c in changes if told_apart(c.estimate) and c.estimate.difference > 0},
@@ -129,10 +130,10 @@ def _change_sentence(reading: Reading, after: Column) -> str:
         parts.append(f"no change that can be told from zero: {_named(same)}")
     sample = _sample([reading.places[change.row, after] for change in changes])
     head = f"From {changes[0].before.stage} to {after.stage} on {after.scored_on} ({after.measure}, {sample})"
-    return f"{head}. {_sentences(parts)}"
+    return Statement(head, _points(parts))
 
 
-def _position_sentences(result: ExperimentResult) -> list[str]:
+def _on_positions(result: ExperimentResult) -> list[Statement]:
     """Where the first relevant passage starts, as quantiles; no more is said than was located."""
     found = []
     for cell in result.where(what="positions"):
@@ -140,11 +141,11 @@ def _position_sentences(result: ExperimentResult) -> list[str]:
         if starts and lengths:
             nine_tenths = starts[math.ceil(0.9 * len(starts)) - 1]
             sample = f"n = {len(starts)} located of {cell.facts.get('pairs', '?')} relevant pairs"
-            found.append(
-                f"Positions in {cell.labels['collection']} ({sample}). Half of the first relevant passages start by "
-                f"token {median(starts):,.0f}, nine tenths by token {nine_tenths:,.0f}; the median document has "
-                f"{median(lengths):,.0f} tokens."
+            point = (
+                f"Half of the first relevant passages start by token {median(starts):,.0f}, nine tenths by token "
+                f"{nine_tenths:,.0f}; the median document has {median(lengths):,.0f} tokens."
             )
+            found.append(Statement(f"Positions in {cell.labels['collection']} ({sample})", [point]))
     return found
 
 

@@ -83,12 +83,23 @@ class Figure:
         check_inert(self.svg)
 
 
-Part = str | Table | Figure
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is spoken of, and the points that are made of it: a bold line and a list."""
+
+    head: str
+    points: Sequence[str]
+
+    def __str__(self) -> str:
+        return " ".join([f"{self.head}.", *self.points])
+
+
+Part = str | Table | Figure | Statement
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what follows it: paragraphs, tables and figures in reading order."""
+    """A heading and what follows it: paragraphs, statements, tables and figures in reading order."""
 
     heading: str
     parts: Sequence[Part]
@@ -130,7 +141,11 @@ def _environment() -> "Environment":
         keep_trailing_newline=True,
     )
     environment.filters.update(shown=_shown, drawing=_drawing, csp_hash=_csp_hash)
-    environment.tests.update(table=lambda part: isinstance(part, Table), figure=lambda part: isinstance(part, Figure))
+    environment.tests.update(
+        table=lambda part: isinstance(part, Table),
+        figure=lambda part: isinstance(part, Figure),
+        statement=lambda part: isinstance(part, Statement),
+    )
     return environment
 
 
