@@ -11,6 +11,7 @@ from longrank.experiments.plan import make_plan
 from longrank.experiments.records import ExperimentResult, write_result
 from longrank.experiments.settings import load_experiment
 from longrank.experiments.step import Plan
+from longrank.reports.experiment import write_reports
 
 SMALLEST = Path(__file__).parent / "smallest.toml"
 
@@ -49,7 +50,9 @@ def results_of() -> Callable[[Plan, Store, Path], dict[str, bytes]]:
     def written(plan: Plan, store: Store, folder: Path) -> dict[str, bytes]:
         run_steps(missing_steps(plan.steps, store, quiet), store, say=quiet)
         write_result(folder, gather(plan, store))
-        return {name: (folder / name).read_bytes() for name in ("experiment.json", "records.jsonl", "cells.jsonl")}
+        write_reports(folder)
+        same = ("experiment.json", "records.jsonl", "cells.jsonl", "report.md", "report.tex")
+        return {name: (folder / name).read_bytes() for name in same}
 
     return written
 

@@ -1,8 +1,10 @@
 """Running: everything once, found again, repaired, and the same bytes whatever happens on the way."""
 
+import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -221,6 +223,8 @@ def test_the_command_shows_the_plan_and_then_runs_a_part_of_it(smallest: Path, t
     results = tmp_path / "out" / "smallest-laptop"
     assert (results / "records.jsonl").is_file()
     assert (results / "report.html").is_file() == ("The page: " in ran.output)
+    shown = CliRunner().invoke(app, ["run", str(smallest), *select, "--dry-run", "--force", "make toy-far"])
+    assert re.search("make .* make toy-far", shown.output) and re.search("done .* make toy$", shown.output, re.M)
     again = CliRunner().invoke(app, ["run", str(smallest), *select, "--only", "toy by bm25", "--force", "toy by bm25"])
     assert "[1/1] retrieve for toy by bm25" in again.output
 
@@ -235,12 +239,17 @@ def test_killed_at_random_moments_it_gives_the_same_bytes(
 ) -> None:
     expected = results_of(make_plan(load_experiment(smallest)), store, tmp_path / "expected")
     command = [*COMMAND, str(smallest), "--out", str(tmp_path / "out"), "--workers", str(workers)]
-    draw = random.Random(workers)
+    draw, finished = random.Random(workers), []
     for _ in range(4):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(draw.uniform(4, 12))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
+            started = (line for line in process.stdout if re.search(r"\[\d+/\d+\]", line))
+            next(itertools.islice(started, draw.randrange(6), None))  # some step has begun
+            time.sleep(draw.uniform(0, 0.5))
+            assert process.poll() is None, "it was over before it could be killed"
+            process.send_signal(signal.SIGKILL)
+        finished.append(len(list((tmp_path / "out" / "steps").glob("*/done.json"))))
+    assert finished == sorted(finished) and 0 < finished[-1] < len(make_plan(load_experiment(smallest)).steps)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     folder = tmp_path / "out" / "smallest-laptop"
     assert {name: (folder / name).read_bytes() for name in expected} == expected

@@ -1,6 +1,7 @@
 """``longrank run``: an experiment from its TOML file to per-query records."""
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,10 +49,13 @@ def run(
     settings = load_experiment(experiment, overrides or [])
     plan, store, earlier = make_plan(settings), Store(out / "steps"), read_known(known or [])
     steps = chosen_steps(earlier.remaining(plan), only or [])
+    again = {step.fingerprint for step in steps if force and matches(step, force)}
     for step in steps:
-        if force and matches(step, force) and not dry_run:
+        if step.fingerprint in again and not dry_run:
             store.forget(step)
     missing = missing_steps(steps, store, lambda line: typer.echo(line, err=True), mend=not dry_run)
+    again |= {step.fingerprint for step in missing}
+    missing = tuple(step for step in steps if step.fingerprint in again)
     _show(plan, steps, missing, store, workers=workers, in_full=dry_run)
     if dry_run:
         return
@@ -92,13 +96,18 @@ def _show(
         size = f"{step.work.memory_bytes / 2**30:.1f} GiB"
         cost = f"{duration(step.work.seconds(speed)):>8} {size}" if step.fingerprint in to_make else ""
         typer.echo(f"  {state}  {step.fingerprint}  {step.label:<72} {cost}".rstrip())
-    total = sum(step.work.seconds(speed) for step in missing)
+    if not missing:
+        return
+    if not in_full:
+        kinds = Counter(step.kind for step in missing)
+        typer.echo("to make: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     unknown = sum(not step.work.queries_known for step in missing)
-    largest = max((step.work.memory_bytes for step in missing), default=0.0) / 2**30
+    total = duration(sum(step.work.seconds(speed) for step in missing) / workers)
     hidden = f", {unknown} steps of unknown size not counted" if unknown else ""
     at_once = f" with {workers} workers" if workers > 1 else ""
-    if missing:
-        typer.echo(f"about {duration(total / workers)}{at_once}{hidden}, up to {largest:.1f} GiB a process")
+    taken = "time unknown" if unknown == len(missing) else f"about {total}{at_once}{hidden}"
+    largest = max(step.work.memory_bytes for step in missing) / 2**30
+    typer.echo(f"{taken}, up to {largest:.1f} GiB a process")
 
 
 def _summary(cells: "tuple[CellResult, ...]") -> None:
@@ -114,4 +123,5 @@ def _summary(cells: "tuple[CellResult, ...]") -> None:
         for measure, row in cell.values.items():
             means.setdefault((*names, measure), []).append(sum(row.values()) / max(1, len(row)))
     for key, values in means.items():
-        typer.echo(f"  {' / '.join(key):<72} {sum(values) / len(values):.4f}  ({len(values)} seeds)")
+        seeds = "1 seed" if len(values) == 1 else f"{len(values)} seeds"
+        typer.echo(f"  {' / '.join(key):<72} {sum(values) / len(values):.4f}  ({seeds})")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -109,6 +110,9 @@ def serve() -> None:
                 make_alone(step, root)
             except LongrankError as error:
                 problem = str(error)
+            except Exception as error:  # whoever's: the parent is told, and the traceback goes to standard error
+                traceback.print_exc()
+                problem = f"'{step.label}' failed: {type(error).__name__}: {error}"
             pickle.dump(problem, answers)
             answers.flush()
 

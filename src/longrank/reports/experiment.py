@@ -12,14 +12,21 @@ from longrank.reports.experiment_figures import costs_table, figure_sections
 from longrank.reports.experiment_papers import papers_beside
 from longrank.reports.experiment_positions import positions_beside, positions_table
 from longrank.reports.experiment_reading import Reading, read_experiment
-from longrank.reports.experiment_tables import changes_table, on_page, results_table, seeds_table, sizes_table
+from longrank.reports.experiment_tables import (
+    changes_table,
+    on_page,
+    parameters_table,
+    results_table,
+    seeds_table,
+    sizes_table,
+)
 from longrank.reports.experiment_words import what_it_shows
 from longrank.reports.page import Section, Statement, render_page
 from longrank.reports.tables import Table, escape_markdown, to_latex, to_markdown
 
 NAMES: Mapping[str, str] = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
 _COSTS = "Gain against cost"
-_CHANGES = "From one training to the next"
+_CHANGES = "One training against another"
 _AUDITS = "Do the rankers read to the end?"
 _PLACES = "Where relevance sits"
 # table -> the figures above it
@@ -63,6 +70,7 @@ def report_tables(reading: Reading) -> dict[str, Table]:
         "What seeds change": seeds_table(reading),
         _PLACES: positions_table(reading),
         **{f"Beside the papers: {name}": table for name, table in papers.items()},
+        "Parameters": parameters_table(reading),
         "Collections": sizes_table(reading),
     }
     return {heading: table for heading, table in found.items() if table is not None}
@@ -92,7 +100,7 @@ def report_latex(reading: Reading) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", title(reading).casefold()).strip("-")
     tables = report_tables(reading).values()
     parts = [to_latex(table, label=f"tab:{slug}-{number}") for number, table in enumerate(tables, start=1)]
-    return "\n".join([f"% {title(reading)}", f"% {_footer(reading)}", *parts]).replace("→", r"$\rightarrow$")
+    return "\n".join([f"% {title(reading)}", f"% {_footer(reading)}", *parts])
 
 
 def report_page(reading: Reading) -> str:

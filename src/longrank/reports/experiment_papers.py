@@ -20,9 +20,22 @@ STANDS_FOR: Mapping[str, str] = {
 _STAGES: Mapping[str, str] = {"tuned": "fine-tuned", "finetuned": "fine-tuned"}
 _RANKERS: Mapping[str, tuple[str, ...]] = {
     "parade-transformer": ("PARADE Transf-RAND-L2", "PARADE-Transformer"),
+    "maxp": ("ELECTRA-MaxP",),
+    "k-max": ("Birch",),
+    "rm3": ("BM25+RM3",),
 }
-
-
+_SIZES: Mapping[str, str] = {  # PARADE's Table 9 names its one ranker's backbones
+    "bert-large": "BERT-Large, 24 layers of 1024",
+    "bert-base": "BERT-Base, 12 layers of 768",
+    "bert-l10-h768": "BERT, 10 layers of 768",
+    "bert-l8-h768": "BERT, 8 layers of 768",
+    "bert-medium": "BERT-Medium, 8 layers of 512",
+    "bert-small": "BERT-Small, 4 layers of 512",
+    "bert-mini": "BERT-Mini, 4 layers of 256",
+    "bert-l2-h512": "BERT, 2 layers of 512",
+    "bert-tiny": "BERT-Tiny, 2 layers of 128",
+}
+_BACKBONES = re.compile(r"\((BERT|ELECTRA|DEBERTA|Longformer|Big-Bird|JINA|MOSAIC|TinyLLAMA|E5-4K)\)")
 _REFERENCES: Mapping[str, tuple[str, ...]] = {
     "retriever": ("Retriever",),
     "random": ("Random shuffling of top-100",),
@@ -38,7 +51,7 @@ class Printed(NamedTuple):
     system: str
     paper_column: PaperColumn
     theirs: float
-    their_gain: float | None  # over what plays the part of our baseline, in percent
+    their_gain: float | None  # over what plays the part of our baseline and has the same backbone, in percent
 
 
 def papers_beside(reading: Reading) -> dict[str, Table]:
@@ -67,10 +80,12 @@ def printed(table: PaperTable, reading: Reading) -> Iterator[Printed]:
 
 
 def _gain(table: PaperTable, reading: Reading, row: Row, column: Column, theirs: PaperColumn) -> float | None:
-    """The paper's gain over the system that plays the part of our baseline."""
-    base = reading.own.get(row)
-    mine, other = (None if r is None else _system(table, r, column.stage, chunk_length(reading)) for r in (row, base))
-    if mine is None or other is None or mine == other:
+    """The paper's gain over what plays the part of our baseline, or of de-biased training over the other one."""
+    length = chunk_length(reading)
+    mine = _system(table, row, column.stage, length)
+    base, stage = (row, "") if _debiased(column.stage) else (reading.own.get(row), column.stage)
+    other = None if base is None else _system(table, base, stage, length)
+    if mine is None or other is None or mine == other or _backbone(mine) != _backbone(other):
         return None
     value, reference = _value(table, mine, theirs), _value(table, other, theirs)
     return None if value is None or not reference else 100 * (value / reference - 1)
@@ -94,7 +109,12 @@ def _table(found: list[Printed], reading: Reading) -> Table:
     other_data = [one for one in found if one.column.scored_on in STANDS_FOR]
     notes = [f"{paper.title}: {paper.citation.rstrip('.')}, Table {paper.number}; theirs as printed."]
     if "a" in reading.baselines:
-        notes.append(f"Both columns of gains are over {reading.baselines['a']}, whatever the paper's own were over.")
+        notes.append(
+            f"Both columns of gains are over {reading.baselines['a']}, whatever the paper's own were over; none is "
+            f"given over a row of another backbone."
+        )
+    if any(_debiased(one.column.stage) for one in found):
+        notes.append("Gains of de-biased training are over the same ranker's first training.")
     if other_data:
         notes.append("Other data and another encoder: compare the signs of the gains, not the numbers.")
     headings = ("system", "column", "ours", "our gain", "theirs is", "their column", "theirs", "their gain")
@@ -102,8 +122,21 @@ def _table(found: list[Printed], reading: Reading) -> Table:
 
 
 def _our_gain(reading: Reading, one: Printed) -> float | None:
-    estimate = reading.against.get((one.row, one.column), {}).get("a")
+    if _debiased(one.column.stage):
+        estimates = (c.estimate for c in reading.changes if (c.row, c.after) == (one.row, one.column))
+        estimate = next(estimates, None)
+    else:
+        estimate = reading.against.get((one.row, one.column), {}).get("a")
     return None if estimate is None else estimate.relative
+
+
+def _debiased(stage: str) -> bool:
+    return "debias" in _fold(stage)
+
+
+def _backbone(system: PaperRow) -> str:
+    found = _BACKBONES.search(system.system)
+    return found[1] if found else "BERT"
 
 
 def _percent(gain: float | None) -> str:
@@ -112,7 +145,7 @@ def _percent(gain: float | None) -> str:
 
 def _column(table: PaperTable, column: Column) -> PaperColumn | None:
     """The paper's column of the same collection and training; a tuned ranker elsewhere is a reverse transfer."""
-    stage = "zero-shot" if "debias" in _fold(column.stage) else _STAGES.get(column.stage, column.stage)
+    stage = "zero-shot" if _debiased(column.stage) else _STAGES.get(column.stage, column.stage)
     part = STANDS_FOR.get(column.scored_on, column.scored_on)
     names = [f"{part}/{stage}", *([part] if stage != "fine-tuned" else [])]
     return next((c for n in names if (c := PaperColumn(n, column.measure)) in table.columns), None)
@@ -121,14 +154,13 @@ def _column(table: PaperTable, column: Column) -> PaperColumn | None:
 def _system(table: PaperTable, row: Row, stage: str, chunk_tokens: int) -> PaperRow | None:
     """The paper's row for a system: its own backbone's if there is one, else that of BERT."""
     known = {_fold(each.system): each for each in table.rows}
-    debiased = ", de-biased" if "debias" in _fold(stage) else ""
-    end = _point(row, chunk_tokens)
-    for name in (row.ranker, *_RANKERS.get(row.ranker, ()), *_REFERENCES.get(row.reference, ())):
-        for backbone in (f" ({row.backbone})", "", " (BERT)", " (ELECTRA)"):
-            found = known.get(_fold(f"{name}{backbone}{end}{debiased}"))
-            if found is not None:
-                return found
-    return None
+    ends = [", de-biased"] if _debiased(stage) else ["", f", {stage}"]
+    point = _point(row, chunk_tokens)
+    names = (row.ranker, *_RANKERS.get(row.ranker, ()), *_REFERENCES.get(row.reference, ()))
+    tried = [f"{name}{b}" for name in names for b in (f" ({row.backbone})", "", " (BERT)", " (ELECTRA)")]
+    tried += [_SIZES.get(row.backbone, "")] if row.ranker == "parade-transformer" else []
+    tried += [row.backbone] if row.ranker == "longp" else []
+    return next((known[at] for name in tried for end in ends if (at := _fold(f"{name}{point}{end}")) in known), None)
 
 
 def _point(row: Row, chunk_tokens: int) -> str:
@@ -140,6 +172,9 @@ def _point(row: Row, chunk_tokens: int) -> str:
         chunks = tokens // chunk_tokens
     if chunks is not None and not row.reference:
         return f" ({chunks} chunk{'' if chunks == 1 else 's'})"
+    if "retriever" in points and not row.reference:
+        first = str(points["retriever"])
+        return f" ({_RANKERS.get(first, (first,))[0]})"
     if {"window_tokens", "window_stride"} <= points.keys():
         return f", window {points['window_tokens']}, stride {points['window_stride']}"
     return ""

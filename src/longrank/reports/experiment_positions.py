@@ -62,7 +62,8 @@ def positions_table(reading: Reading) -> Table | None:
     headings = ("collection", "pairs", "located", "median start", "median end", "median length")
     notes = (
         f"Of located pairs: tokens ({_tokenizers(placed)}) at which the first relevant passage starts and ends, shares "
-        f"whose first passage starts and ends in the first {chunk} tokens, and documents with one relevant passage.",
+        f"whose first passage starts and ends in the first {chunk} tokens, and documents with one relevant passage. "
+        f"A passage that was cut into parts counts by its first.",
     )
     return (
         Table((*headings, "starts in chunk 1", "ends in chunk 1", "one passage"), tuple(rows), notes) if rows else None

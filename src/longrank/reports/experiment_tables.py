@@ -57,9 +57,10 @@ def changes_table(reading: Reading) -> Table:
         (
             Cell(change.row.name),
             Cell(f"{change.after.scored_on} {change.after.measure}"),
-            Cell(f"{change.before.stage} → {change.after.stage}"),
-            Cell(f"{change.estimate.baseline_mean:.3f}"),
+            Cell(change.after.stage),
             Cell(f"{change.estimate.mean:.3f}"),
+            Cell(change.before.stage),
+            Cell(f"{change.estimate.baseline_mean:.3f}"),
             Cell(signed(change.estimate)),
             Cell(_p(change.estimate.corrected_p)),
             Cell("yes" if told_apart(change.estimate) else "no"),
@@ -67,7 +68,8 @@ def changes_table(reading: Reading) -> Table:
         )
         for change in reading.changes
     )
-    headings = ("system", "where", "training", "before", "after", "difference", "corrected p", "told apart", "queries")
+    headings = ("system", "where", "training", "mean", "against", "its mean", "difference", "corrected p", "told apart",
+                "queries")  # fmt: skip
     notes = ("The same system after two trainings, paired by query; tested as the results are.",)
     return Table(headings, rows, notes)
 
@@ -91,6 +93,17 @@ def seeds_table(reading: Reading) -> Table | None:
     headings = ("system", "column", "seeds", "lowest", "highest", "SD", "collapsed")
     notes = ("Means of single trainings; SD is that over seeds. No seed was left out.",)
     return Table(headings, tuple(rows), notes) if rows else None
+
+
+def parameters_table(reading: Reading) -> Table | None:
+    """How many parameters each trained system has."""
+    known = {
+        (str(cell.labels["ranker"]), str(cell.labels["backbone"])): int(cell.facts["parameters"])
+        for cell in reading.result.cells
+        if "parameters" in cell.facts
+    }
+    rows = tuple((Cell(ranker), Cell(backbone), Cell(f"{count:,}")) for (ranker, backbone), count in known.items())
+    return Table(("system", "backbone", "parameters"), rows, ("Embeddings included.",)) if rows else None
 
 
 def sizes_table(reading: Reading) -> Table | None:

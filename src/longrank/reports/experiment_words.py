@@ -127,9 +127,9 @@ def _on_changes(reading: Reading, after: Column) -> Statement:
     parts = [f"{word}: {_listed(rows)}" for word, rows in groups.items() if rows]
     same = [change.row.name for change in changes if not told_apart(change.estimate)]
     if same:
-        parts.append(f"no change that can be told from zero: {_named(same)}")
+        parts.append(f"no difference that can be told from zero: {_named(same)}")
     sample = _sample([reading.places[change.row, after] for change in changes])
-    head = f"From {changes[0].before.stage} to {after.stage} on {after.scored_on} ({after.measure}, {sample})"
+    head = f"{after.stage} against {changes[0].before.stage} on {after.scored_on} ({after.measure}, {sample})"
     return Statement(head, _points(parts))
 
 
