@@ -68,6 +68,13 @@ def test_even_windows_are_as_many_as_sliding_ones_all_of_one_size_and_evenly_apa
     assert not steps or max(steps) - min(steps) <= 1
 
 
+def test_the_end_of_a_text_can_have_a_window_of_its_own() -> None:
+    windows = EvenWindows(200, 150, end_alone=True)
+    assert bounds(windows, 360) == [(0, 200), (80, 280), (160, 360), (210, 360)]
+    assert bounds(windows, 200) == [(0, 200)], "one window is enough"
+    assert bounds(EvenWindows(200, 200, end_alone=True), 360) == bounds(EvenWindows(200, 200), 360)
+
+
 @pytest.mark.parametrize("splitter", [*SPLITTERS, Sampled(Greedy(3), 4)])
 def test_an_empty_text_keeps_one_empty_span(splitter: Splitter) -> None:
     assert bounds(splitter, 0) == [(0, 0)]

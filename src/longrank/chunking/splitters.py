@@ -83,12 +83,14 @@ class EvenWindows:
     """Windows of exactly ``size`` tokens, evenly spaced at most ``stride`` apart, over the first ``max_tokens`` tokens.
 
     The last one ends with the text and is as long as the others: a shorter one would favour evidence at the end
-    wherever scores fall with length.
+    wherever scores fall with length. Where instead the end of a window is read worst, as cross-encoders do, the last
+    words of a text stand nowhere else: ``end_alone`` gives the last ``stride`` tokens a window of their own as well.
     """
 
     size: int
     stride: int
     max_tokens: int | None = None
+    end_alone: bool = False
 
     def __post_init__(self) -> None:
         _positive(size=self.size, stride=self.stride, max_tokens=self.max_tokens)
@@ -101,7 +103,7 @@ class EvenWindows:
         return self.size
 
     def split(self, text: TokenizedText) -> SplitText:
-        """As many windows as ``Sliding`` has; a text that fits into one is one.
+        """As many windows as ``Sliding`` has, and one more if the end has its own; a text that fits into one is one.
 
         >>> from longrank.chunking.tokenizers import WordTokenizer
         >>> text = WordTokenizer().tokenize("a b c d e f g")
@@ -112,6 +114,8 @@ class EvenWindows:
         rest = max(0, end - self.size)
         gaps = ceil(rest / self.stride)
         starts = [-(-at * rest // gaps) if gaps else 0 for at in range(gaps + 1)]
+        if self.end_alone and self.stride < self.size < end:
+            starts.append(end - self.stride)
         return _spans(text, [(start, min(start + self.size, end)) for start in starts])
 
 
