@@ -1,5 +1,6 @@
 """The files of experiments/: each has a plan; each of the papers' runs, made small; the smallest run as they are."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from longrank import __version__
 from longrank.cli.main import app
 from longrank.evaluation.papers import paper_table
 from longrank.experiments.execute import Store, missing_steps, run_steps
 from longrank.experiments.gather import gather
+from longrank.experiments.known import read_known
 from longrank.experiments.plan import make_plan
 from longrank.experiments.settings import Experiment, load_experiment
 from longrank.experiments.sources import IrDatasetsSource
@@ -71,6 +74,34 @@ def test_the_files_cover_the_tables_and_figures_of_the_three_papers() -> None:
     assert {f"t{n}" for n in range(1, 12)} | {"f1", "f2", "f3", "f7"} <= covered["positional-bias"]
     assert {f"t{n}" for n in range(1, 9)} | {"f1", "f2", "3.3.2"} <= covered["long-document-models"]
     assert {f"t{n}" for n in range(2, 13)} | {"f3", "f4", "f5"} <= covered["parade"]
+
+
+def test_kept_results_of_the_headline_are_found_again_by_their_fingerprints() -> None:
+    kept = ROOT / "docs" / "results" / "headline"
+    if json.loads((kept / "experiment.json").read_text())["versions"]["longrank"] != __version__:
+        pytest.skip("another version: its results are not ours")
+    plan = make_plan(load_experiment(FOLDER / "laptop" / "headline.toml"))
+    left = read_known([kept]).remaining(plan).cells
+    assert [cell.labels for cell in left if cell.kind == "scored"] == []
+
+
+def test_parades_first_stage_has_feedback_on_robust04_alone_and_other_settings_for_descriptions() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "parade-main.toml"))
+    asked = {step.label: step.settings for step in plan.steps if step.kind == "candidates"}
+    found = {c.labels["scored_on"]: c.labels["ranker"] for c in plan.cells if c.kind == "retriever"}
+    assert found == {
+        "robust04-title": "rm3",
+        "robust04-description": "rm3-description",
+        "gov2-title": "bm25",
+        "gov2-description": "bm25-description",
+        "genomics": "bm25",
+        "trec-dl-2019": "bm25",
+        "trec-dl-2020": "bm25",
+        "ntcir-www-3": "bm25",
+    }
+    described = asked["retrieve for robust04-description by rm3-description"]
+    assert (described["bm25"]["b"], described["rm3"]["terms"]) == (0.6, 20)
+    assert asked["retrieve for gov2-description by bm25-description"]["bm25"]["b"] == 0.6
 
 
 @pytest.mark.parametrize("path", PAPER, ids=named)

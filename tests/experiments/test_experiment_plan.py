@@ -107,6 +107,28 @@ def test_folds_are_trained_and_scored_one_by_one_and_fill_one_cell(smallest: Pat
     assert len(start) == 1  # all folds start from one zero-shot model
 
 
+def test_a_collection_has_a_first_stage_of_its_own_which_names_its_baseline(plan: Plan, smallest: Path) -> None:
+    two = planned(smallest, "retrievers={bm25={}, rm3={method='rm3'}}", "collections.toy-far.retriever=rm3")
+    baselines = [c.labels for c in two.cells if c.kind == "retriever"]
+    assert [(row["scored_on"], row["ranker"]) for row in baselines] == [("toy", "bm25"), ("toy-far", "rm3")]
+    assert all(row["ranker"] == row["retriever"] for row in baselines)
+    tuned = next(cell for cell in two.cells if cell.labels.get("stage") == "tuned")
+    assert tuned.labels["retriever"] == "rm3"
+    (score,), (trained,) = tuned.results, tuned.trained
+    assert score.inputs["candidates"].label == trained.inputs["candidates"].label == "retrieve for toy-far by rm3"
+    assert trained.inputs["start"].inputs["candidates"].label == "retrieve for toy by bm25"
+    assert names(plan.steps)["make toy-far"] == names(two.steps)["make toy-far"]  # its texts are the same
+
+
+def test_a_stage_asks_another_retriever_than_its_collection_for_negatives(smallest: Path, tmp_path: Path) -> None:
+    path = tmp_path / "stage.toml"
+    path.write_text(smallest.read_text().replace('name = "tuned"', 'name = "tuned"\nretriever = "bm25"', 1))
+    plan = planned(path, "retrievers={bm25={}, rm3={method='rm3'}}", "collections.toy-far.retriever=rm3")
+    tuned = next(cell for cell in plan.cells if cell.labels.get("stage") == "tuned")
+    assert tuned.trained[0].inputs["candidates"].label == "retrieve for toy-far by bm25"
+    assert tuned.results[0].inputs["candidates"].label == "retrieve for toy-far by rm3"
+
+
 def test_work_grows_with_what_is_read(plan: Plan) -> None:
     work = {step.label: step.work.operations for step in plan.steps}
     # 60 + 16 + 3 tokens against 3 x (60 + 16 + 3), and two epochs

@@ -24,6 +24,8 @@ from longrank.experiments.sources import (
 from longrank.experiments.step import Step
 from longrank.training.settings import TrainSettings
 
+_NOT_ITS_TEXTS = {"measures", "sizes", "depth", "retriever", "of", "path"}  # what changes nothing of a collection
+
 
 class Inputs:
     """What the trainings and scorings of one experiment have in common, each step once."""
@@ -40,7 +42,7 @@ class Inputs:
         return self._known["collection", name]
 
     def _collection(self, name: str, source: Source) -> Step:
-        settings = source.model_dump(mode="json", exclude={"measures", "sizes", "depth", "of", "path"})
+        settings = source.model_dump(mode="json", exclude=_NOT_ITS_TEXTS)
         inputs, hints = dict[str, Step](), dict[str, Any]()
         if isinstance(source, (ToyFarSource, ToyPassagesSource)):
             world = self.experiment.collections[source.of]
@@ -60,8 +62,8 @@ class Inputs:
         return Step("collection", f"make {name}", settings, inputs, hints, Work(queries_known=known))
 
     def candidates(self, name: str, retriever: str | None = None) -> Step:
-        """The step that retrieves for all queries of a collection."""
-        chosen = retriever or self.experiment.first_stage
+        """The step that retrieves for all queries of a collection, by its own first stage if none is named."""
+        chosen = retriever or self.experiment.first_stage_of(name)
         if ("candidates", name, chosen) not in self._known:
             settings = self.experiment.retrievers[chosen]
             table = settings.model_dump(mode="json", exclude={"runs"}, exclude_defaults=True)

@@ -57,7 +57,7 @@ class _Planner:
         scored |= dict.fromkeys(name for ranker in self.experiment.untrained for name in ranker.score_on)
         for name in scored:
             for baseline in self.experiment.baselines:
-                shown = self.experiment.first_stage if baseline == "retriever" else baseline
+                shown = self.experiment.first_stage_of(name) if baseline == "retriever" else baseline
                 labels = self._labelled(shown, "baseline", name)
                 yield Cell(
                     labels,
@@ -154,7 +154,7 @@ class _Planner:
             "stage": stage,
             "trained_on": trained_on,
             "scored_on": scored_on,
-            "retriever": self.experiment.first_stage,
+            "retriever": self.experiment.first_stage_of(scored_on),
             **self.labels,
         }
 

@@ -192,7 +192,7 @@ class Experiment(Settings):
     collections: dict[str, AnySource]
     retrievers: dict[str, RetrieverSettings] = Field(default_factory=lambda: {"bm25": RetrieverSettings()})
     retriever: str | None = Field(
-        None, description="the one scored, and trained with unless a stage says so; the first"
+        None, description="the one scored, and trained with, unless a collection or stage says so; the first"
     )
     backbones: dict[str, BackboneSettings] = Field(default_factory=dict)
     rankers: tuple[RankerSettings, ...] = ()
@@ -243,8 +243,13 @@ class Experiment(Settings):
 
     @property
     def first_stage(self) -> str:
-        """Name of the retriever whose candidates are scored."""
+        """Name of the retriever whose candidates are scored where a collection names none of its own."""
         return self.retriever or next(iter(self.retrievers))
+
+    def first_stage_of(self, collection: str) -> str:
+        """Name of the retriever whose candidates of this collection are scored."""
+        source = self.collections.get(collection)
+        return (source.retriever if source else None) or self.first_stage
 
 
 def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
@@ -259,6 +264,7 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
     yield "collection", collections, [n for pair in (e.positions.passages if e.positions else {}).items() for n in pair]
     yield "collection", collections, [e.warmup.on] if e.warmup else []
     yield "retriever", list(e.retrievers), [e.first_stage, *(s.retriever for s in stages if s.retriever)]
+    yield "retriever", list(e.retrievers), [c.retriever for c in e.collections.values() if c.retriever]
     yield "ranker", rankers, [] if not rankers else [name for s in stages for name in s.rankers or ()]
     limited = [*(r.backbones for r in e.rankers), *(s.backbones for s in stages), e.warmup and e.warmup.backbones]
     yield "backbone", backbones, [name for row in limited for name in row or ()]
