@@ -104,6 +104,21 @@ def test_parades_first_stage_has_feedback_on_robust04_alone_and_other_settings_f
     assert asked["retrieve for gov2-description by bm25-description"]["bm25"]["b"] == 0.6
 
 
+def test_small_models_are_compared_with_the_settings_of_parades_section_5_3() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "parade-distillation.toml"))
+    trained = [step for step in plan.steps if step.kind == "train"]
+    assert len(trained) == 5 * (9 + 7)  # nine sizes, seven of them distilled too; none for run-times alone
+    for step in trained:
+        table = step.settings["ranker"]["params"]
+        assert (table["size"], table["stride"], table["keep"]) == (150, 100, 16)
+        assert step.inputs["candidates"].label == "retrieve for robust04-title by bm25"
+        loss = step.settings["training"]
+        assert "binary-cross-entropy" in {loss["loss"], loss["loss_params"].get("truth")}
+    assert {step.settings["depth"] for step in plan.steps if step.kind == "score"} == {100}
+    (costs,) = [step for step in plan.steps if step.kind == "costs"]
+    assert len(costs.settings["rankers"]) == 9
+
+
 @pytest.mark.parametrize("path", PAPER, ids=named)
 def test_ids_of_collections_are_known_to_ir_datasets(path: Path) -> None:
     registry = pytest.importorskip("ir_datasets").registry

@@ -107,6 +107,22 @@ def test_folds_are_trained_and_scored_one_by_one_and_fill_one_cell(smallest: Pat
     assert len(start) == 1  # all folds start from one zero-shot model
 
 
+def test_run_times_and_audits_of_a_cross_validated_stage_are_those_of_its_first_fold(
+    smallest: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "folds.toml"
+    text = smallest.read_text().replace('of = "toy"', 'of = "toy"\nfolds = 3', 1)
+    path.write_text(text.replace('name = "tuned"', 'name = "tuned"\ncross_validate = true', 1))
+    chosen = ["seeds=[0]", "costs.stage=tuned", "audits.stages=['tuned']", "audits.rankers=['maxp-twice']"]
+    plan = planned(path, *chosen)
+    tuned = [step.settings["fold"] for step in plan.steps if step.kind == "train" and "tuned" in step.label]
+    assert tuned == ["1", "2", "3"]  # none is trained besides
+    (costs,) = [step for step in plan.steps if step.kind == "costs"]
+    assert costs.settings["fold"] == costs.inputs["maxp-twice tiny"].settings["fold"] == "1"
+    (audit,) = [step for step in plan.steps if step.kind == "audit"]
+    assert audit.inputs["model"].settings["fold"] == "1"
+
+
 def test_a_collection_has_a_first_stage_of_its_own_which_names_its_baseline(plan: Plan, smallest: Path) -> None:
     two = planned(smallest, "retrievers={bm25={}, rm3={method='rm3'}}", "collections.toy-far.retriever=rm3")
     baselines = [c.labels for c in two.cells if c.kind == "retriever"]

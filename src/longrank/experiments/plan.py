@@ -123,9 +123,10 @@ class _Planner:
             raise SettingsError("no [costs] to measure")
         stage = next(stage for stage in self.experiment.stages if stage.name == costs.stage)
         seed, name = self.experiment.seeds[0], (*stage.score_on, stage.train_on)[0]
-        rankers = {f"{r.label} {b}": self.trained(stage, r, b, seed, fold=None) for r, b in self._systems(stage)}
+        fold = self._first_fold(stage)
+        rankers = {f"{r.label} {b}": self.trained(stage, r, b, seed, fold=fold) for r, b in self._systems(stage)}
         inputs = {"collection": self.inputs.collection(name), "candidates": self.inputs.candidates(name), **rankers}
-        settings = {**costs.model_dump(exclude={"stage"}), "rankers": list(rankers)}
+        settings = {**costs.model_dump(exclude={"stage"}), "rankers": list(rankers), **({"fold": fold} if fold else {})}
         step = Step("costs", f"run-times on {name}", settings, inputs)
         return Cell({"what": "costs", "scored_on": name, **self.labels}, "costs", (step,))
 
@@ -135,7 +136,7 @@ class _Planner:
                 if audits.rankers is not None and ranker.label not in audits.rankers:
                     continue
                 for seed in self.experiment.seeds:
-                    model = self.trained(stage, ranker, backbone, seed, fold=None)
+                    model = self.trained(stage, ranker, backbone, seed, fold=self._first_fold(stage))
                     design = audits.design
                     depth = design.documents_per_query
                     work = self._scoring_work(model, backbone, queries=design.queries, depth=depth)
@@ -189,6 +190,10 @@ class _Planner:
                 f"a stage is cross-validated on {name!r}, which has no folds: set collections.{name}.folds"
             )
         return tuple(f"{number + 1}" for number in range(source.folds))
+
+    def _first_fold(self, stage: StageSettings) -> str | None:
+        """The fold whose model stands for all of a cross-validated stage, so that none is trained besides them."""
+        return self._folds(stage.train_on)[0] if stage.cross_validate else None
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 

@@ -166,7 +166,7 @@ class PositionSettings(Settings):
 
 
 class CostSettings(Settings):
-    """How run-times are measured: all rankers of a stage side by side."""
+    """How run-times are measured: all rankers of a stage side by side; with folds, those of the first."""
 
     stage: str
     queries: int = Field(4, ge=1)

@@ -61,7 +61,8 @@ def make_costs(job: Job) -> None:
     from longrank.evaluation.efficiency import measure_costs
 
     opened, candidates = job.collection(), job.candidates()
-    query_ids = [q for q in opened.queries("test") if candidates.scores.get(q)][: job.settings["queries"]]
+    held_out = opened.queries("test", job.settings.get("fold"))
+    query_ids = [q for q in held_out if candidates.scores.get(q)][: job.settings["queries"]]
     work: list[tuple[Query, list[Document]]] = [
         (
             opened.collection.queries[q],
