@@ -119,6 +119,18 @@ def test_small_models_are_compared_with_the_settings_of_parades_section_5_3() ->
     assert len(costs.settings["rankers"]) == 9
 
 
+def test_only_debiased_training_reads_to_8109_tokens_and_only_needles_are_read_to_the_end() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "positional-bias-debias.toml"))
+    cells = [cell for cell in plan.cells if cell.labels.get("ranker") == "parade-transf-rand-l2"]
+    for cell in cells:
+        (trained,), (score,) = cell.trained, cell.results
+        debiased = str(cell.labels["stage"]).startswith("debiased")
+        assert trained.settings["ranker"]["params"]["max_tokens"] == (8109 if debiased else 1431)
+        assert trained.settings["training"]["epochs"] == (1 if "tuned" in str(cell.labels["stage"]) else 2)
+        long = str(cell.labels["scored_on"]).startswith("longembed")
+        assert score.settings["reading"].get("max_tokens") == (32_768 if long else None)
+
+
 @pytest.mark.parametrize("path", PAPER, ids=named)
 def test_ids_of_collections_are_known_to_ir_datasets(path: Path) -> None:
     registry = pytest.importorskip("ir_datasets").registry

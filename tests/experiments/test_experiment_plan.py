@@ -145,6 +145,40 @@ def test_a_stage_asks_another_retriever_than_its_collection_for_negatives(smalle
     assert tuned.results[0].inputs["candidates"].label == "retrieve for toy-far by rm3"
 
 
+def test_a_stage_and_a_collection_change_the_lengths_that_are_read(plan: Plan, smallest: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lengths.toml"
+    path.write_text(
+        smallest.read_text().replace('name = "debiased"', 'name = "debiased"\nreading = { max_tokens = 300 }')
+    )
+    longer = planned(path, "seeds=[0]", "collections.toy-far.reading={max_tokens=600}")
+    of = {
+        step.label.split(" seed")[0] + step.label.split(" seed 0")[1]: step
+        for step in longer.steps
+        if "seed" in step.label
+    }
+    tokens = {
+        name: step.settings["ranker"]["params"]["max_tokens"] for name, step in of.items() if "train maxp" in name
+    }
+    assert tokens == {
+        "train maxp-twice/tiny zero-shot on toy": 180,
+        "train maxp-twice/tiny tuned on toy-far": 180,
+        "train maxp-twice/tiny debiased on toy-debiased": 300,
+    }
+    assert (
+        of["score maxp-twice/tiny debiased on toy-debiased, scored on toy-far"].settings["reading"]["max_tokens"] == 600
+    )
+    assert of["score maxp-twice/tiny zero-shot on toy, scored on toy"].settings["reading"] == {}
+    unchanged = "train maxp-twice/tiny seed 0 tuned on toy-far"
+    assert names(longer.steps)[unchanged] == names(plan.steps)[unchanged]
+
+
+def test_a_misspelt_length_of_a_stage_is_refused(smallest: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lengths.toml"
+    path.write_text(smallest.read_text().replace('name = "debiased"', 'name = "debiased"\nreading = { max_token = 3 }'))
+    with pytest.raises(SettingsError, match="reading of stage 'debiased'"):
+        planned(path)
+
+
 def test_work_grows_with_what_is_read(plan: Plan) -> None:
     work = {step.label: step.work.operations for step in plan.steps}
     # 60 + 16 + 3 tokens against 3 x (60 + 16 + 3), and two epochs

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from longrank.cli.main import app
 from longrank.core.errors import SettingsError
+from longrank.core.types import Document
 from longrank.experiments.collections import open_collection
 from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
 from longrank.experiments.gather import expected_reciprocal_rank
@@ -22,6 +23,7 @@ from longrank.experiments.plan import make_plan
 from longrank.experiments.records import ExperimentResult
 from longrank.experiments.settings import load_experiment
 from longrank.experiments.step import Plan
+from longrank.rankers.checkpoint import load
 
 ResultsOf = Callable[[Plan, Store, Path], dict[str, bytes]]
 
@@ -185,6 +187,19 @@ def test_a_pattern_chooses_steps_and_what_they_need(plan: Plan) -> None:
     assert sorted(kinds) == ["candidates", "collection", "score", "train", "warm-up"]
     with pytest.raises(SettingsError, match="no step fits 'maxq'; labels are like: make toy"):
         chosen_steps(plan, ["maxq"])
+
+
+def test_a_stage_that_reads_further_than_the_one_it_starts_from_leaves_a_model_that_does(
+    smallest: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "further.toml"
+    path.write_text(smallest.read_text().replace('name = "tuned"', 'name = "tuned"\nreading = { max_tokens = 240 }'))
+    plan, store = make_plan(load_experiment(path, ["seeds=[0]"])), Store(tmp_path / "steps")
+    steps = chosen_steps(plan, ["train maxp-twice/tiny seed 0 tuned*"])
+    run_steps(steps, store, say=quiet)
+    start, tuned = (load(store.folder(step) / "best") for step in (steps[-1].inputs["start"], steps[-1]))
+    document = Document("long", "word " * 400)
+    assert [len(ranker.split([document])[0].spans) for ranker in (start, tuned)] == [3, 4]  # of 60 tokens
 
 
 def test_a_failing_step_is_named(tmp_path: Path, smallest: Path) -> None:

@@ -24,7 +24,15 @@ from longrank.experiments.sources import (
 from longrank.experiments.step import Step
 from longrank.training.settings import TrainSettings
 
-_NOT_ITS_TEXTS = {"measures", "sizes", "depth", "retriever", "of", "path"}  # what changes nothing of a collection
+_NOT_ITS_TEXTS = {
+    "measures",
+    "sizes",
+    "depth",
+    "retriever",
+    "reading",
+    "of",
+    "path",
+}  # what changes nothing of a collection
 
 
 class Inputs:
@@ -112,6 +120,11 @@ def ranker_table(ranker: RankerSettings, reading: ReadingSettings) -> dict[str, 
     check_params(RANKERS, ranker.name, ranker.params)
     params = {**_reading_params(ranker.name, reading), **plain(ranker.spec_params)}
     return {"name": ranker.name, "params": params}
+
+
+def length_params(ranker: RankerSettings, reading: ReadingSettings) -> dict[str, Any]:
+    """The lengths alone that a ranker is to read; its own params win."""
+    return {name: v for name, v in _reading_params(ranker.name, reading).items() if name not in ranker.params}
 
 
 def _reading_params(ranker: str, reading: ReadingSettings) -> dict[str, Any]:

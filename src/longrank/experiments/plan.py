@@ -7,7 +7,7 @@ from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import fingerprint, plain
 from longrank.core.settings import parse_settings
 from longrank.experiments.costs import Work, score_work, train_work, untrained_work
-from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, ranker_table
+from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, length_params, ranker_table
 from longrank.experiments.settings import (
     AuditsSettings,
     Experiment,
@@ -73,7 +73,7 @@ class _Planner:
         for name in stage.score_on:
             folds = self._folds(name) if stage.cross_validate else (None,)
             models = [self.trained(stage, ranker, backbone, seed, fold=fold) for fold in folds]
-            runs = [self._score(m, name, ranker, backbone, fold) for m, fold in zip(models, folds, strict=True)]
+            runs = [self._score(m, stage, name, ranker, backbone, fold=m.settings["fold"]) for m in models]
             labels = self._labelled(ranker.label, stage.name, name, backbone=backbone, seed=seed, trained_on=trained)
             yield Cell(labels, "scored", tuple(runs), self.inputs.collection(name), tuple(models), *self._tried(name))
 
@@ -177,6 +177,12 @@ class _Planner:
     def _stage(self, name: str) -> StageSettings:
         return next(stage for stage in self.experiment.stages if stage.name == name)
 
+    def _reading(self, stage: StageSettings) -> ReadingSettings:
+        if not stage.reading:
+            return self.experiment.reading
+        table = {**self.experiment.reading.model_dump(), **stage.reading}
+        return parse_settings(ReadingSettings, table, source=f"reading of stage {stage.name!r}")
+
     def _history(self, stage: StageSettings) -> str:
         before = f"{self._history(self._stage(stage.start_from))} > " if stage.start_from else ""
         return before + stage.train_on
@@ -210,6 +216,7 @@ class _Planner:
         self, stage: StageSettings, ranker: RankerSettings, backbone: str, seed: int, *, fold: str | None
     ) -> Step:
         experiment, chosen = self.experiment, self.experiment.backbones[backbone]
+        reading, changed = self._reading(stage), dict[str, Any]()
         inputs = {"collection": self.inputs.collection(stage.train_on)}
         inputs["candidates"] = self.inputs.candidates(stage.train_on, stage.retriever)
         warmed = self.inputs.warmed(backbone)
@@ -217,6 +224,8 @@ class _Planner:
             before = self._stage(stage.start_from)
             same_folds = fold if before.cross_validate else None
             inputs["start"] = self.trained(before, ranker, backbone, seed, fold=same_folds)
+            if self._reading(before) != reading:
+                changed = {"reading": length_params(ranker, reading)}
         elif warmed is not None:
             inputs["warm-up"] = warmed
         if stage.teacher is not None:
@@ -231,7 +240,7 @@ class _Planner:
             "seed": seed,
         }
         training = parse_settings(TrainSettings, table, source=f"training of {ranker.label!r} in stage {stage.name!r}")
-        spec = ranker_table(ranker, experiment.reading)
+        spec = ranker_table(ranker, reading)
         settings = {
             "ranker": spec,
             "backbone": backbone_table(chosen),
@@ -241,6 +250,7 @@ class _Planner:
             "passage_level": stage.passage_level,
             "validation": experiment.validation,
             "fold": fold,
+            **changed,  # lengths, where they are not those of the model it starts from
         }
         label = f"train {ranker.label}/{backbone} seed {seed} {stage.name} on {stage.train_on}"
         queries = known_size(experiment, stage.train_on, "train")
@@ -251,13 +261,15 @@ class _Planner:
         chosen = self.experiment.backbones[backbone]
         return score_work(model.settings["ranker"], chosen, queries=queries, depth=depth)
 
-    def _score(self, model: Step, name: str, ranker: RankerSettings, backbone: str, fold: str | None) -> Step:
-        scoring, reading = self.experiment.scoring, self.experiment.reading
+    def _score(
+        self, model: Step, stage: StageSettings, name: str, ranker: RankerSettings, backbone: str, *, fold: str | None
+    ) -> Step:
+        scoring = self.experiment.scoring
+        lengths = {**scoring.reading, **self.experiment.collections[name].reading}
         changes: dict[str, Any] = {}
-        if scoring.reading:
-            other = parse_settings(
-                ReadingSettings, {**reading.model_dump(), **scoring.reading}, source="scoring.reading"
-            )
+        if lengths:
+            table = {**self._reading(stage).model_dump(), **lengths}
+            other = parse_settings(ReadingSettings, table, source=f"lengths in scoring {name!r}")
             changes = {k: v for k, v in ranker_table(ranker, other)["params"].items() if k != "backbone"}
         settings = {
             "depth": self._depth(name),

@@ -135,6 +135,7 @@ class StageSettings(Settings):
     backbones: Names | None = None
     retriever: str | None = Field(None, description="whose candidates are negatives")
     labels: Literal["judged", "pseudo"] = Field("judged", description="pseudo: the best candidate counts as relevant")
+    reading: dict[str, int] = Field(default_factory=dict, description="lengths that differ from [reading]")
     training: dict[str, Any] = Field(default_factory=dict)
     negatives: NegativeSettings | None = None
     passage_level: bool = False
