@@ -131,6 +131,20 @@ def test_only_debiased_training_reads_to_8109_tokens_and_only_needles_are_read_t
         assert score.settings["reading"].get("max_tokens") == (32_768 if long else None)
 
 
+@pytest.mark.parametrize("name", ["parade-windows", "parade-passages"])
+def test_parades_sensitivity_is_shown_for_titles_and_for_descriptions_as_its_captions_say(name: str) -> None:
+    experiment = load_experiment(FOLDER / "paper" / f"{name}.toml")
+    assert experiment.papers[0].figures == (3, 4)
+    scored = {c.labels["scored_on"] for c in make_plan(experiment).cells if c.kind == "scored"}
+    assert scored == {"gov2-title", "gov2-description"}
+
+
+def test_window_and_stride_are_changed_one_at_a_time() -> None:
+    swept = load_experiment(FOLDER / "paper" / "parade-windows.toml").sweep["reading"]
+    assert all(point["window_tokens"] == 225 or point["window_stride"] == 200 for point in swept)
+    assert all(point["window_tokens"] >= point["window_stride"] for point in swept)  # no text between two windows
+
+
 @pytest.mark.parametrize("path", PAPER, ids=named)
 def test_ids_of_collections_are_known_to_ir_datasets(path: Path) -> None:
     registry = pytest.importorskip("ir_datasets").registry
