@@ -132,6 +132,17 @@ def test_only_debiased_training_reads_to_8109_tokens_and_only_needles_are_read_t
         assert score.settings["reading"].get("max_tokens") == (32_768 if long else None)
 
 
+def test_both_chat_models_are_scored_where_tables_7_and_8_have_them() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "positional-bias-main.toml"))
+    scored: dict[str, set[str]] = {}
+    for cell in plan.cells:
+        if "rankgpt" in str(cell.labels["ranker"]):
+            scored.setdefault(str(cell.labels["ranker"]), set()).add(str(cell.labels["scored_on"]))
+    where = {"trec-dl-2019", "trec-dl-2020", "trec-dl-2021", "robust04-description"}
+    chats = ("gpt-4o-mini", "claude-3-haiku")
+    assert scored == {f"{reads}-rankgpt-{chat}": where for reads in ("firstp", "longp") for chat in chats}
+
+
 @pytest.mark.parametrize("name", ["parade-windows", "parade-passages"])
 def test_parades_sensitivity_is_shown_for_titles_and_for_descriptions_as_its_captions_say(name: str) -> None:
     experiment = load_experiment(FOLDER / "paper" / f"{name}.toml")
