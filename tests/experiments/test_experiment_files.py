@@ -143,6 +143,27 @@ def test_both_chat_models_are_scored_where_tables_7_and_8_have_them() -> None:
     assert scored == {f"{reads}-rankgpt-{chat}": where for reads in ("firstp", "longp") for chat in chats}
 
 
+@pytest.mark.parametrize("name", ["positional-bias-main", "positional-bias-far-relevant", "positional-bias-efficiency"])
+def test_all_but_mosaic_are_trained_in_half_precision(name: str) -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / f"{name}.toml"))
+    for step in plan.steps:
+        if step.kind == "train":
+            mosaic = "mosaic" in step.settings["backbone"]["params"]["model"]
+            assert step.settings["training"].get("precision", "fp32") == ("fp32" if mosaic else "fp16"), step.label
+
+
+def test_rates_of_lateir_and_heads_of_rand_l3_are_those_of_the_authors_files() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "positional-bias-main.toml"))
+    late = [s.settings for s in plan.steps if s.kind == "train" and s.settings["ranker"]["name"] == "parade-lateir"]
+    rates = {
+        (s["training"]["backbone_rate"], s["training"]["aggregator_rate"], s["training"]["head_rate"]) for s in late
+    }
+    assert rates == {(1e-5, 1e-5, 1e-4)}
+    earlier = load_experiment(FOLDER / "paper" / "long-document-models-main.toml")
+    (rand,) = [ranker for ranker in earlier.rankers if ranker.label == "parade-transf-rand-l3"]
+    assert rand.params == {"layers": 3, "heads": 4}
+
+
 @pytest.mark.parametrize("name", ["parade-windows", "parade-passages"])
 def test_parades_sensitivity_is_shown_for_titles_and_for_descriptions_as_its_captions_say(name: str) -> None:
     experiment = load_experiment(FOLDER / "paper" / f"{name}.toml")
