@@ -164,6 +164,15 @@ def test_rates_of_lateir_and_heads_of_rand_l3_are_those_of_the_authors_files() -
     assert rand.params == {"layers": 3, "heads": 4}
 
 
+def test_the_quoted_long_transformers_are_made_where_their_authors_settings_are() -> None:
+    assert "quotes every other row" in load_experiment(FOLDER / "paper" / "parade-long-transformers.toml").about
+    plan = make_plan(load_experiment(FOLDER / "paper" / "long-document-models-main.toml"))
+    rows = [c for c in plan.cells if c.labels["ranker"] == "longp" and c.labels["scored_on"] == "robust04-title"]
+    assert {cell.labels["backbone"] for cell in rows} == {"longformer", "big-bird"}
+    assert {cell.labels["trained_on"] for cell in rows} == {"msmarco > robust04-title"}
+    assert {step.settings["ranker"]["params"]["tokens"] for cell in rows for step in cell.trained} == {1431}
+
+
 @pytest.mark.parametrize("name", ["parade-windows", "parade-passages"])
 def test_parades_sensitivity_is_shown_for_titles_and_for_descriptions_as_its_captions_say(name: str) -> None:
     experiment = load_experiment(FOLDER / "paper" / f"{name}.toml")
