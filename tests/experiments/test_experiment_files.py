@@ -296,6 +296,20 @@ def test_no_file_holds_a_place_of_one_machine() -> None:
         assert not re.search(r'"/|~/|C:\\', path.read_text()), path
 
 
+def test_the_page_says_what_is_made_partly() -> None:
+    lines = (ROOT / "docs" / "experiments.md").read_text().splitlines()
+    partly = {line.split("`")[1] for line in lines if line.startswith("| `") and "partly" in line}
+    assert partly == {
+        "positional-bias-positions",
+        "positional-bias-efficiency",
+        "long-document-models-positions",
+        "parade-main",
+        "parade-long-transformers",
+        "parade-passages-per-document",
+        "parade-first-stage",
+    }
+
+
 def test_the_page_lists_every_file() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text()
     assert [path.stem for path in PAPER + LAPTOP if f"`{path.stem}`" not in page] == []

@@ -179,6 +179,12 @@ def test_a_misspelt_length_of_a_stage_is_refused(smallest: Path, tmp_path: Path)
         planned(path)
 
 
+def test_grades_are_of_collections_whose_passages_are_looked_for(smallest: Path) -> None:
+    passages = ["collections.passages={kind='toy-passages', of='toy'}", "positions.passages={toy='passages'}"]
+    with pytest.raises(SettingsError, match="no collection with passages 'toy-far'; there are toy"):
+        planned(smallest, *passages, "positions.grades={toy-far=2}")
+
+
 def test_work_grows_with_what_is_read(plan: Plan) -> None:
     work = {step.label: step.work.operations for step in plan.steps}
     # 60 + 16 + 3 tokens against 3 x (60 + 16 + 3), and two epochs

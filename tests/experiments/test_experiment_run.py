@@ -18,7 +18,7 @@ from longrank.core.errors import SettingsError
 from longrank.core.types import Document
 from longrank.experiments.collections import open_collection
 from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
-from longrank.experiments.gather import expected_reciprocal_rank
+from longrank.experiments.gather import expected_reciprocal_rank, gather
 from longrank.experiments.plan import make_plan
 from longrank.experiments.records import ExperimentResult
 from longrank.experiments.settings import load_experiment
@@ -200,6 +200,18 @@ def test_a_stage_that_reads_further_than_the_one_it_starts_from_leaves_a_model_t
     start, tuned = (load(store.folder(step) / "best") for step in (steps[-1].inputs["start"], steps[-1]))
     document = Document("long", "word " * 400)
     assert [len(ranker.split([document])[0].spans) for ranker in (start, tuned)] == [3, 4]  # of 60 tokens
+
+
+def test_passages_below_a_grade_are_not_looked_for(smallest: Path, tmp_path: Path) -> None:
+    passages = ["collections.passages={kind='toy-passages', of='toy'}", "positions.passages={toy='passages'}"]
+    located = []
+    for grade in (1, 2):  # toy passages have grade 1
+        plan = make_plan(load_experiment(smallest, [*passages, f"positions.grades={{toy={grade}}}"]))
+        store = Store(tmp_path / str(grade))
+        run_steps(chosen_steps(plan, ["positions of toy"]), store, say=quiet)
+        (cell,) = gather(plan, store).where(what="positions", collection="toy")
+        located.append(cell.facts["located"])
+    assert located[0] > 0 == located[1]
 
 
 def test_a_failing_step_is_named(tmp_path: Path, smallest: Path) -> None:

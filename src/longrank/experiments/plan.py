@@ -100,8 +100,10 @@ class _Planner:
         """Positions and sizes of collections, and run-times."""
         experiment = self.experiment
         if experiment.positions is not None:
-            settings = experiment.positions.model_dump(include={"tokenizer", "sample"})
+            every = experiment.positions.model_dump(include={"tokenizer", "sample"})
             for name in experiment.positions.collections:
+                grade = experiment.positions.grades.get(name)
+                settings = every if grade is None else {**every, "grade": grade}
                 inputs = {"collection": self.inputs.collection(name)}
                 if name in experiment.positions.passages:
                     inputs["passages"] = self.inputs.collection(experiment.positions.passages[name])

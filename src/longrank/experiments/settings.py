@@ -162,6 +162,7 @@ class PositionSettings(Settings):
 
     collections: Names
     passages: dict[str, str] = Field(default_factory=dict, description="collection -> that of its relevant passages")
+    grades: dict[str, int] = Field(default_factory=dict, description="collection -> least grade of such a passage")
     tokenizer: Literal["bert", "words"] = "bert"
     sample: int | None = Field(None, ge=1)
 
@@ -263,6 +264,8 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
     yield "collection", collections, [name for u in e.untrained for name in u.score_on]
     yield "collection", collections, [*e.statistics, *(e.positions.collections if e.positions else ())]
     yield "collection", collections, [n for pair in (e.positions.passages if e.positions else {}).items() for n in pair]
+    if e.positions:
+        yield "collection with passages", list(e.positions.passages), list(e.positions.grades)
     yield "collection", collections, [e.warmup.on] if e.warmup else []
     yield "retriever", list(e.retrievers), [e.first_stage, *(s.retriever for s in stages if s.retriever)]
     yield "retriever", list(e.retrievers), [c.retriever for c in e.collections.values() if c.retriever]
