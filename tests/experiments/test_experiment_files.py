@@ -18,6 +18,7 @@ from longrank.experiments.known import read_known
 from longrank.experiments.plan import make_plan
 from longrank.experiments.settings import Experiment, load_experiment
 from longrank.experiments.sources import IrDatasetsSource
+from longrank.experiments.step import Cell, Plan
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments"
@@ -199,8 +200,14 @@ def test_ids_of_collections_are_known_to_ir_datasets(path: Path) -> None:
 def made_small(path: Path) -> Experiment:
     """An experiment with toy collections, the tiny encoder and few of everything; its structure is kept."""
     table = load_experiment(path).model_dump(mode="json", exclude_unset=True)
-    toys = [name for name, source in table["collections"].items() if source["kind"] in {"ir_datasets", "toy"}]
-    table["collections"] = {name: small_source(source, toys[0]) for name, source in table["collections"].items()}
+    sources, asked = table["collections"], (table.get("positions") or {}).get("passages", {})
+    passages = {*asked.values(), *(source["of"] for source in sources.values() if source["kind"] == "far-relevant")}
+    real = {name for name, source in sources.items() if source["kind"] in {"ir_datasets", "toy"}}
+    a_toy = next(name for name in sources if name in real - passages)
+    table["collections"] = {
+        name: {"kind": "toy-passages", "of": a_toy} if name in real & passages else small_source(source)
+        for name, source in sources.items()
+    }
     table["backbones"] = {
         name: {"name": "tiny", "params": {"layers": 1, "dim": 8, "vocabulary": 256, "seed": seed}}
         for seed, name in enumerate(table.get("backbones", {}))
@@ -213,6 +220,7 @@ def made_small(path: Path) -> Experiment:
     for stage in table.get("stages", ()):
         stage["training"] = {k: v for k, v in stage.get("training", {}).items() if k.startswith("loss")}
         stage.pop("negatives", None)
+        stage["reading"] = dict.fromkeys(stage.get("reading", {}), 240)
     table["untrained"] = [
         {**one, "params": {"backbone": tiny, "tokens": 60}, "max_queries": 1}
         for one in table.get("untrained", ())
@@ -220,7 +228,7 @@ def made_small(path: Path) -> Experiment:
     ]
     retrievers = table.get("retrievers", {"bm25": {}})
     table["retrievers"] = {
-        name: {"depth": 6, "method": "rm3" if r.get("method") == "rm3" else "bm25", "bm25": {"k1": 1 + number / 10}}
+        name: {"depth": 6, "method": r.get("method", "bm25"), "bm25": {"k1": 1 + number / 10}}
         for number, (name, r) in enumerate(retrievers.items())
     }
     table["reading"] = {
@@ -229,23 +237,29 @@ def made_small(path: Path) -> Experiment:
         "window_tokens": 60,
         "window_stride": 50,
         "max_tokens": 120,
+        **({"kept_windows": 2} if "kept_windows" in table["reading"] else {}),
     }
     table["sweep"] = {key: small_sweep(key, values) for key, values in table.get("sweep", {}).items()}
     table |= {"preset": None, "training": {"batch_size": 2, "examples_per_epoch": 2}, "seeds": [0], "negatives": {}}
     table["scoring"] = {
         "depth": 3,
         "max_queries": 2,
-        "reading": {"max_tokens": 180} if "reading" in table["scoring"] else {},
+        "reading": dict.fromkeys(table["scoring"].get("reading", {}), 180),
     }
+    if "grades" in (table.get("positions") or {}):
+        table["positions"]["grades"] = dict.fromkeys(table["positions"]["grades"], 1)  # all that toy passages have
     if "costs" in table:
         table["costs"] |= {"queries": 1, "depth": 1, "rounds": 1}
     return Experiment.model_validate(table)
 
 
-def small_source(source: dict[str, Any], a_toy: str) -> dict[str, Any]:
-    kept = {name: source[name] for name in ("measures",) if source.get(name)}
+def small_source(source: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: source[name] for name in ("measures", "retriever") if source.get(name)}
+    kept |= {"reading": dict.fromkeys(source["reading"], 300)} if "reading" in source else {}
     if source["kind"] == "far-relevant":
-        return {"kind": "toy-far", "of": a_toy, **kept}
+        policy = source.get("placing", {}).get("policy", "beyond")
+        placing = {"policy": policy, "boundary": 120, "max_tokens": 300}
+        return {**FAR_RELEVANT, "of": source["of"], "placing": placing, **kept}
     if source["kind"] in {"debiased", "toy-far", "toy-passages"}:
         return {"kind": source["kind"], "of": source["of"], **kept}
     if source["kind"] == "longembed":
@@ -254,11 +268,29 @@ def small_source(source: dict[str, Any], a_toy: str) -> dict[str, Any]:
     return {"kind": "toy", "train": 4, "dev": 1, "test": 3, **folds, **kept}
 
 
+FAR_RELEVANT: dict[str, Any] = {"kind": "far-relevant", "tokenizer": "words", "division": {"test": 3}}
+WINDOWS = [{"window_tokens": 40, "window_stride": 20}, {"window_tokens": 60, "window_stride": 60}]
+
+
 def small_sweep(key: str, values: list[Any]) -> list[Any]:
-    if key == "retriever":
+    """Few values that all make a difference: the documents are of several windows."""
+    if key.endswith("retriever"):
         return values
-    tables = [{"window_tokens": 40, "window_stride": 20}, {"window_tokens": 60, "window_stride": 60}]
-    return tables if isinstance(values[0], dict) else [60, 120]
+    if key.endswith("kept_windows"):
+        return [2, 3]
+    return WINDOWS if isinstance(values[0], dict) else [60, 120]
+
+
+def same_but_for_the_lengths(plan: Plan) -> list[list[Cell]]:
+    """Cells of one ranker, stage and collection at every point of a sweep over lengths."""
+    groups: dict[str, list[Cell]] = {}
+    if any("reading" in key for key in plan.experiment.sweep):
+        for cell in plan.cells:
+            if cell.kind == "scored":
+                groups.setdefault("/".join(str(cell.labels[n]) for n in ("ranker", "stage", "scored_on")), []).append(
+                    cell
+                )
+    return list(groups.values())
 
 
 QUICK = {FOLDER / "paper" / f"{name}.toml" for name in ("positional-bias-positions", "parade-passages")}
@@ -279,6 +311,9 @@ def test_a_file_runs_when_its_collections_and_backbones_are_small(path: Path, tm
     assert len(result.cells) == len(plan.cells)
     scored = [cell for cell in result.cells if "ranker" in cell.labels]
     assert all(row for cell in scored for row in cell.values.values())
+    assert all(cell.facts["located"] for cell in result.cells if cell.labels.get("what") == "positions")
+    for cells in same_but_for_the_lengths(plan):
+        assert len({(store.folder(cell.results[0]) / "run.trec").read_bytes() for cell in cells}) == len(cells)
 
 
 @pytest.mark.slow

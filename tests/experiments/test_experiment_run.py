@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from longrank.cli.main import app
 from longrank.core.errors import SettingsError
 from longrank.core.types import Document
+from longrank.corpora.formats.trec import read_run
 from longrank.experiments.collections import open_collection
 from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
 from longrank.experiments.gather import expected_reciprocal_rank, gather
@@ -200,6 +201,21 @@ def test_a_stage_that_reads_further_than_the_one_it_starts_from_leaves_a_model_t
     start, tuned = (load(store.folder(step) / "best") for step in (steps[-1].inputs["start"], steps[-1]))
     document = Document("long", "word " * 400)
     assert [len(ranker.split([document])[0].spans) for ranker in (start, tuned)] == [3, 4]  # of 60 tokens
+
+
+def test_a_hybrid_first_stage_lies_between_its_two_sides(smallest: Path, tmp_path: Path) -> None:
+    sides = "bm25={}, dense={method='dense'}"
+    mixed = "words={method='hybrid', bm25_weight=1.0}, meaning={method='hybrid', bm25_weight=0.0}"
+    swept = ["sweep={retriever=['bm25', 'dense', 'words', 'meaning']}", f"retrievers={{{sides}, {mixed}}}"]
+    plan, store = make_plan(load_experiment(smallest, swept)), Store(tmp_path)
+    steps = chosen_steps(plan, ["retrieve for toy by *"])
+    run_steps(steps, store, say=quiet)
+    runs = {s.label.split()[-1]: read_run(store.folder(s) / "run.trec") for s in steps if s.kind == "candidates"}
+    for query_id in runs["bm25"].scores:
+        matched = runs["bm25"].ranking(query_id)
+        assert runs["words"].ranking(query_id)[: len(matched)] == matched
+        assert runs["meaning"].ranking(query_id) == runs["dense"].ranking(query_id)
+    assert any(runs["words"].ranking(q) != runs["meaning"].ranking(q) for q in runs["bm25"].scores)
 
 
 def test_passages_below_a_grade_are_not_looked_for(smallest: Path, tmp_path: Path) -> None:
