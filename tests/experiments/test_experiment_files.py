@@ -1,5 +1,6 @@
 """The files of experiments/: each has a plan; each of the papers' runs, made small; the smallest run as they are."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -8,13 +9,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from longrank import __version__
 from longrank.cli.main import app
 from longrank.evaluation.papers import paper_table
 from longrank.experiments.execute import Store, missing_steps, run_steps
 from longrank.experiments.gather import gather
+from longrank.experiments.known import read_known
 from longrank.experiments.plan import make_plan
 from longrank.experiments.settings import Experiment, load_experiment
 from longrank.experiments.sources import IrDatasetsSource
+from longrank.experiments.step import Cell, Plan
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments"
@@ -70,7 +74,118 @@ def test_the_files_cover_the_tables_and_figures_of_the_three_papers() -> None:
                 paper_table(f"{paper.key}/{number}")  # there is such a table
     assert {f"t{n}" for n in range(1, 12)} | {"f1", "f2", "f3", "f7"} <= covered["positional-bias"]
     assert {f"t{n}" for n in range(1, 9)} | {"f1", "f2", "3.3.2"} <= covered["long-document-models"]
-    assert {f"t{n}" for n in range(2, 13)} | {"f3", "f4", "f5"} <= covered["parade"]
+    assert {f"t{n}" for n in range(2, 13)} | {"f3", "f4"} <= covered["parade"]
+    assert "f5" not in covered["parade"]  # nothing here makes it
+
+
+def test_kept_results_of_the_headline_are_found_again_by_their_fingerprints() -> None:
+    kept = ROOT / "docs" / "results" / "headline"
+    if json.loads((kept / "experiment.json").read_text())["versions"]["longrank"] != __version__:
+        pytest.skip("another version: its results are not ours")
+    plan = make_plan(load_experiment(FOLDER / "laptop" / "headline.toml"))
+    left = read_known([kept]).remaining(plan).cells
+    assert [cell.labels for cell in left if cell.kind == "scored"] == []
+
+
+def test_parades_first_stage_has_feedback_on_robust04_alone_and_other_settings_for_descriptions() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "parade-main.toml"))
+    asked = {step.label: step.settings for step in plan.steps if step.kind == "candidates"}
+    found = {c.labels["scored_on"]: c.labels["ranker"] for c in plan.cells if c.kind == "retriever"}
+    assert found == {
+        "robust04-title": "rm3",
+        "robust04-description": "rm3-description",
+        "gov2-title": "bm25",
+        "gov2-description": "bm25-description",
+        "genomics": "bm25",
+        "trec-dl-2019": "bm25",
+        "trec-dl-2020": "bm25",
+        "ntcir-www-3": "bm25",
+    }
+    described = asked["retrieve for robust04-description by rm3-description"]
+    assert (described["bm25"]["b"], described["rm3"]["terms"]) == (0.6, 20)
+    assert asked["retrieve for gov2-description by bm25-description"]["bm25"]["b"] == 0.6
+
+
+def test_small_models_are_compared_with_the_settings_of_parades_section_5_3() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "parade-distillation.toml"))
+    trained = [step for step in plan.steps if step.kind == "train"]
+    assert len(trained) == 5 * (9 + 7)  # nine sizes, seven of them distilled too; none for run-times alone
+    for step in trained:
+        table = step.settings["ranker"]["params"]
+        assert (table["size"], table["stride"], table["keep"]) == (150, 100, 16)
+        assert step.inputs["candidates"].label == "retrieve for robust04-title by bm25"
+        loss = step.settings["training"]
+        assert "binary-cross-entropy" in {loss["loss"], loss["loss_params"].get("truth")}
+    assert {step.settings["depth"] for step in plan.steps if step.kind == "score"} == {100}
+    (costs,) = [step for step in plan.steps if step.kind == "costs"]
+    assert len(costs.settings["rankers"]) == 9
+
+
+def test_only_debiased_training_reads_to_8109_tokens_and_only_needles_are_read_to_the_end() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "positional-bias-debias.toml"))
+    cells = [cell for cell in plan.cells if cell.labels.get("ranker") == "parade-transf-rand-l2"]
+    for cell in cells:
+        (trained,), (score,) = cell.trained, cell.results
+        debiased = str(cell.labels["stage"]).startswith("debiased")
+        assert trained.settings["ranker"]["params"]["max_tokens"] == (8109 if debiased else 1431)
+        assert trained.settings["training"]["epochs"] == (1 if "tuned" in str(cell.labels["stage"]) else 2)
+        long = str(cell.labels["scored_on"]).startswith("longembed")
+        assert score.settings["reading"].get("max_tokens") == (32_768 if long else None)
+
+
+def test_both_chat_models_are_scored_where_tables_7_and_8_have_them() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "positional-bias-main.toml"))
+    scored: dict[str, set[str]] = {}
+    for cell in plan.cells:
+        if "rankgpt" in str(cell.labels["ranker"]):
+            scored.setdefault(str(cell.labels["ranker"]), set()).add(str(cell.labels["scored_on"]))
+    where = {"trec-dl-2019", "trec-dl-2020", "trec-dl-2021", "robust04-description"}
+    chats = ("gpt-4o-mini", "claude-3-haiku")
+    assert scored == {f"{reads}-rankgpt-{chat}": where for reads in ("firstp", "longp") for chat in chats}
+
+
+@pytest.mark.parametrize("name", ["positional-bias-main", "positional-bias-far-relevant", "positional-bias-efficiency"])
+def test_all_but_mosaic_are_trained_in_half_precision(name: str) -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / f"{name}.toml"))
+    for step in plan.steps:
+        if step.kind == "train":
+            mosaic = "mosaic" in step.settings["backbone"]["params"]["model"]
+            assert step.settings["training"].get("precision", "fp32") == ("fp32" if mosaic else "fp16"), step.label
+
+
+def test_rates_of_lateir_and_heads_of_rand_l3_are_those_of_the_authors_files() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "positional-bias-main.toml"))
+    late = [s.settings for s in plan.steps if s.kind == "train" and s.settings["ranker"]["name"] == "parade-lateir"]
+    rates = {
+        (s["training"]["backbone_rate"], s["training"]["aggregator_rate"], s["training"]["head_rate"]) for s in late
+    }
+    assert rates == {(1e-5, 1e-5, 1e-4)}
+    earlier = load_experiment(FOLDER / "paper" / "long-document-models-main.toml")
+    (rand,) = [ranker for ranker in earlier.rankers if ranker.label == "parade-transf-rand-l3"]
+    assert rand.params == {"layers": 3, "heads": 4}
+
+
+def test_the_quoted_long_transformers_are_made_where_their_authors_settings_are() -> None:
+    assert "quotes every other row" in load_experiment(FOLDER / "paper" / "parade-long-transformers.toml").about
+    plan = make_plan(load_experiment(FOLDER / "paper" / "long-document-models-main.toml"))
+    rows = [c for c in plan.cells if c.labels["ranker"] == "longp" and c.labels["scored_on"] == "robust04-title"]
+    assert {cell.labels["backbone"] for cell in rows} == {"longformer", "big-bird"}
+    assert {cell.labels["trained_on"] for cell in rows} == {"msmarco > robust04-title"}
+    assert {step.settings["ranker"]["params"]["tokens"] for cell in rows for step in cell.trained} == {1431}
+
+
+@pytest.mark.parametrize("name", ["parade-windows", "parade-passages"])
+def test_parades_sensitivity_is_shown_for_titles_and_for_descriptions_as_its_captions_say(name: str) -> None:
+    experiment = load_experiment(FOLDER / "paper" / f"{name}.toml")
+    assert experiment.papers[0].figures == (3, 4)
+    scored = {c.labels["scored_on"] for c in make_plan(experiment).cells if c.kind == "scored"}
+    assert scored == {"gov2-title", "gov2-description"}
+
+
+def test_window_and_stride_are_changed_one_at_a_time() -> None:
+    swept = load_experiment(FOLDER / "paper" / "parade-windows.toml").sweep["reading"]
+    assert all(point["window_tokens"] == 225 or point["window_stride"] == 200 for point in swept)
+    assert all(point["window_tokens"] >= point["window_stride"] for point in swept)  # no text between two windows
 
 
 @pytest.mark.parametrize("path", PAPER, ids=named)
@@ -85,8 +200,14 @@ def test_ids_of_collections_are_known_to_ir_datasets(path: Path) -> None:
 def made_small(path: Path) -> Experiment:
     """An experiment with toy collections, the tiny encoder and few of everything; its structure is kept."""
     table = load_experiment(path).model_dump(mode="json", exclude_unset=True)
-    toys = [name for name, source in table["collections"].items() if source["kind"] in {"ir_datasets", "toy"}]
-    table["collections"] = {name: small_source(source, toys[0]) for name, source in table["collections"].items()}
+    sources, asked = table["collections"], (table.get("positions") or {}).get("passages", {})
+    passages = {*asked.values(), *(source["of"] for source in sources.values() if source["kind"] == "far-relevant")}
+    real = {name for name, source in sources.items() if source["kind"] in {"ir_datasets", "toy"}}
+    a_toy = next(name for name in sources if name in real - passages)
+    table["collections"] = {
+        name: {"kind": "toy-passages", "of": a_toy} if name in real & passages else small_source(source)
+        for name, source in sources.items()
+    }
     table["backbones"] = {
         name: {"name": "tiny", "params": {"layers": 1, "dim": 8, "vocabulary": 256, "seed": seed}}
         for seed, name in enumerate(table.get("backbones", {}))
@@ -99,6 +220,7 @@ def made_small(path: Path) -> Experiment:
     for stage in table.get("stages", ()):
         stage["training"] = {k: v for k, v in stage.get("training", {}).items() if k.startswith("loss")}
         stage.pop("negatives", None)
+        stage["reading"] = dict.fromkeys(stage.get("reading", {}), 240)
     table["untrained"] = [
         {**one, "params": {"backbone": tiny, "tokens": 60}, "max_queries": 1}
         for one in table.get("untrained", ())
@@ -106,7 +228,7 @@ def made_small(path: Path) -> Experiment:
     ]
     retrievers = table.get("retrievers", {"bm25": {}})
     table["retrievers"] = {
-        name: {"depth": 6, "method": "rm3" if r.get("method") == "rm3" else "bm25", "bm25": {"k1": 1 + number / 10}}
+        name: {"depth": 6, "method": r.get("method", "bm25"), "bm25": {"k1": 1 + number / 10}}
         for number, (name, r) in enumerate(retrievers.items())
     }
     table["reading"] = {
@@ -115,23 +237,29 @@ def made_small(path: Path) -> Experiment:
         "window_tokens": 60,
         "window_stride": 50,
         "max_tokens": 120,
+        **({"kept_windows": 2} if "kept_windows" in table["reading"] else {}),
     }
     table["sweep"] = {key: small_sweep(key, values) for key, values in table.get("sweep", {}).items()}
     table |= {"preset": None, "training": {"batch_size": 2, "examples_per_epoch": 2}, "seeds": [0], "negatives": {}}
     table["scoring"] = {
         "depth": 3,
         "max_queries": 2,
-        "reading": {"max_tokens": 180} if "reading" in table["scoring"] else {},
+        "reading": dict.fromkeys(table["scoring"].get("reading", {}), 180),
     }
+    if "grades" in (table.get("positions") or {}):
+        table["positions"]["grades"] = dict.fromkeys(table["positions"]["grades"], 1)  # all that toy passages have
     if "costs" in table:
         table["costs"] |= {"queries": 1, "depth": 1, "rounds": 1}
     return Experiment.model_validate(table)
 
 
-def small_source(source: dict[str, Any], a_toy: str) -> dict[str, Any]:
-    kept = {name: source[name] for name in ("measures",) if source.get(name)}
+def small_source(source: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: source[name] for name in ("measures", "retriever") if source.get(name)}
+    kept |= {"reading": dict.fromkeys(source["reading"], 300)} if "reading" in source else {}
     if source["kind"] == "far-relevant":
-        return {"kind": "toy-far", "of": a_toy, **kept}
+        policy = source.get("placing", {}).get("policy", "beyond")
+        placing = {"policy": policy, "boundary": 120, "max_tokens": 300}
+        return {**FAR_RELEVANT, "of": source["of"], "placing": placing, **kept}
     if source["kind"] in {"debiased", "toy-far", "toy-passages"}:
         return {"kind": source["kind"], "of": source["of"], **kept}
     if source["kind"] == "longembed":
@@ -140,11 +268,29 @@ def small_source(source: dict[str, Any], a_toy: str) -> dict[str, Any]:
     return {"kind": "toy", "train": 4, "dev": 1, "test": 3, **folds, **kept}
 
 
+FAR_RELEVANT: dict[str, Any] = {"kind": "far-relevant", "tokenizer": "words", "division": {"test": 3}}
+WINDOWS = [{"window_tokens": 40, "window_stride": 20}, {"window_tokens": 60, "window_stride": 60}]
+
+
 def small_sweep(key: str, values: list[Any]) -> list[Any]:
-    if key == "retriever":
+    """Few values that all make a difference: the documents are of several windows."""
+    if key.endswith("retriever"):
         return values
-    tables = [{"window_tokens": 40, "window_stride": 20}, {"window_tokens": 60, "window_stride": 60}]
-    return tables if isinstance(values[0], dict) else [60, 120]
+    if key.endswith("kept_windows"):
+        return [2, 3]
+    return WINDOWS if isinstance(values[0], dict) else [60, 120]
+
+
+def same_but_for_the_lengths(plan: Plan) -> list[list[Cell]]:
+    """Cells of one ranker, stage and collection at every point of a sweep over lengths."""
+    groups: dict[str, list[Cell]] = {}
+    if any("reading" in key for key in plan.experiment.sweep):
+        for cell in plan.cells:
+            if cell.kind == "scored":
+                groups.setdefault("/".join(str(cell.labels[n]) for n in ("ranker", "stage", "scored_on")), []).append(
+                    cell
+                )
+    return list(groups.values())
 
 
 QUICK = {FOLDER / "paper" / f"{name}.toml" for name in ("positional-bias-positions", "parade-passages")}
@@ -165,6 +311,9 @@ def test_a_file_runs_when_its_collections_and_backbones_are_small(path: Path, tm
     assert len(result.cells) == len(plan.cells)
     scored = [cell for cell in result.cells if "ranker" in cell.labels]
     assert all(row for cell in scored for row in cell.values.values())
+    assert all(cell.facts["located"] for cell in result.cells if cell.labels.get("what") == "positions")
+    for cells in same_but_for_the_lengths(plan):
+        assert len({(store.folder(cell.results[0]) / "run.trec").read_bytes() for cell in cells}) == len(cells)
 
 
 @pytest.mark.slow
@@ -180,6 +329,20 @@ def test_the_smallest_laptop_experiments_run_as_they_are(name: str, tmp_path: Pa
 def test_no_file_holds_a_place_of_one_machine() -> None:
     for path in FOLDER.rglob("*.toml"):
         assert not re.search(r'"/|~/|C:\\', path.read_text()), path
+
+
+def test_the_page_says_what_is_made_partly() -> None:
+    lines = (ROOT / "docs" / "experiments.md").read_text().splitlines()
+    partly = {line.split("`")[1] for line in lines if line.startswith("| `") and "partly" in line}
+    assert partly == {
+        "positional-bias-positions",
+        "positional-bias-efficiency",
+        "long-document-models-positions",
+        "parade-main",
+        "parade-long-transformers",
+        "parade-passages-per-document",
+        "parade-first-stage",
+    }
 
 
 def test_the_page_lists_every_file() -> None:

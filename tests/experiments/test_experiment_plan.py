@@ -107,6 +107,84 @@ def test_folds_are_trained_and_scored_one_by_one_and_fill_one_cell(smallest: Pat
     assert len(start) == 1  # all folds start from one zero-shot model
 
 
+def test_run_times_and_audits_of_a_cross_validated_stage_are_those_of_its_first_fold(
+    smallest: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "folds.toml"
+    text = smallest.read_text().replace('of = "toy"', 'of = "toy"\nfolds = 3', 1)
+    path.write_text(text.replace('name = "tuned"', 'name = "tuned"\ncross_validate = true', 1))
+    chosen = ["seeds=[0]", "costs.stage=tuned", "audits.stages=['tuned']", "audits.rankers=['maxp-twice']"]
+    plan = planned(path, *chosen)
+    tuned = [step.settings["fold"] for step in plan.steps if step.kind == "train" and "tuned" in step.label]
+    assert tuned == ["1", "2", "3"]  # none is trained besides
+    (costs,) = [step for step in plan.steps if step.kind == "costs"]
+    assert costs.settings["fold"] == costs.inputs["maxp-twice tiny"].settings["fold"] == "1"
+    (audit,) = [step for step in plan.steps if step.kind == "audit"]
+    assert audit.inputs["model"].settings["fold"] == "1"
+
+
+def test_a_collection_has_a_first_stage_of_its_own_which_names_its_baseline(plan: Plan, smallest: Path) -> None:
+    two = planned(smallest, "retrievers={bm25={}, rm3={method='rm3'}}", "collections.toy-far.retriever=rm3")
+    baselines = [c.labels for c in two.cells if c.kind == "retriever"]
+    assert [(row["scored_on"], row["ranker"]) for row in baselines] == [("toy", "bm25"), ("toy-far", "rm3")]
+    assert all(row["ranker"] == row["retriever"] for row in baselines)
+    tuned = next(cell for cell in two.cells if cell.labels.get("stage") == "tuned")
+    assert tuned.labels["retriever"] == "rm3"
+    (score,), (trained,) = tuned.results, tuned.trained
+    assert score.inputs["candidates"].label == trained.inputs["candidates"].label == "retrieve for toy-far by rm3"
+    assert trained.inputs["start"].inputs["candidates"].label == "retrieve for toy by bm25"
+    assert names(plan.steps)["make toy-far"] == names(two.steps)["make toy-far"]  # its texts are the same
+
+
+def test_a_stage_asks_another_retriever_than_its_collection_for_negatives(smallest: Path, tmp_path: Path) -> None:
+    path = tmp_path / "stage.toml"
+    path.write_text(smallest.read_text().replace('name = "tuned"', 'name = "tuned"\nretriever = "bm25"', 1))
+    plan = planned(path, "retrievers={bm25={}, rm3={method='rm3'}}", "collections.toy-far.retriever=rm3")
+    tuned = next(cell for cell in plan.cells if cell.labels.get("stage") == "tuned")
+    assert tuned.trained[0].inputs["candidates"].label == "retrieve for toy-far by bm25"
+    assert tuned.results[0].inputs["candidates"].label == "retrieve for toy-far by rm3"
+
+
+def test_a_stage_and_a_collection_change_the_lengths_that_are_read(plan: Plan, smallest: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lengths.toml"
+    path.write_text(
+        smallest.read_text().replace('name = "debiased"', 'name = "debiased"\nreading = { max_tokens = 300 }')
+    )
+    longer = planned(path, "seeds=[0]", "collections.toy-far.reading={max_tokens=600}")
+    of = {
+        step.label.split(" seed")[0] + step.label.split(" seed 0")[1]: step
+        for step in longer.steps
+        if "seed" in step.label
+    }
+    tokens = {
+        name: step.settings["ranker"]["params"]["max_tokens"] for name, step in of.items() if "train maxp" in name
+    }
+    assert tokens == {
+        "train maxp-twice/tiny zero-shot on toy": 180,
+        "train maxp-twice/tiny tuned on toy-far": 180,
+        "train maxp-twice/tiny debiased on toy-debiased": 300,
+    }
+    assert (
+        of["score maxp-twice/tiny debiased on toy-debiased, scored on toy-far"].settings["reading"]["max_tokens"] == 600
+    )
+    assert of["score maxp-twice/tiny zero-shot on toy, scored on toy"].settings["reading"] == {}
+    unchanged = "train maxp-twice/tiny seed 0 tuned on toy-far"
+    assert names(longer.steps)[unchanged] == names(plan.steps)[unchanged]
+
+
+def test_a_misspelt_length_of_a_stage_is_refused(smallest: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lengths.toml"
+    path.write_text(smallest.read_text().replace('name = "debiased"', 'name = "debiased"\nreading = { max_token = 3 }'))
+    with pytest.raises(SettingsError, match="reading of stage 'debiased'"):
+        planned(path)
+
+
+def test_grades_are_of_collections_whose_passages_are_looked_for(smallest: Path) -> None:
+    passages = ["collections.passages={kind='toy-passages', of='toy'}", "positions.passages={toy='passages'}"]
+    with pytest.raises(SettingsError, match="no collection with passages 'toy-far'; there are toy"):
+        planned(smallest, *passages, "positions.grades={toy-far=2}")
+
+
 def test_work_grows_with_what_is_read(plan: Plan) -> None:
     work = {step.label: step.work.operations for step in plan.steps}
     # 60 + 16 + 3 tokens against 3 x (60 + 16 + 3), and two epochs

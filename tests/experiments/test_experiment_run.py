@@ -17,13 +17,16 @@ from typer.testing import CliRunner
 
 from longrank.cli.main import app
 from longrank.core.errors import SettingsError
+from longrank.core.types import Document
+from longrank.corpora.formats.trec import read_run
 from longrank.experiments.collections import open_collection
 from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
-from longrank.experiments.gather import expected_reciprocal_rank
+from longrank.experiments.gather import expected_reciprocal_rank, gather
 from longrank.experiments.plan import make_plan
 from longrank.experiments.records import ExperimentResult
 from longrank.experiments.settings import load_experiment
 from longrank.experiments.step import Plan
+from longrank.rankers.checkpoint import load
 
 ResultsOf = Callable[[Plan, Store, Path], dict[str, bytes]]
 
@@ -187,6 +190,46 @@ def test_a_pattern_chooses_steps_and_what_they_need(plan: Plan) -> None:
     assert sorted(kinds) == ["candidates", "collection", "score", "train", "warm-up"]
     with pytest.raises(SettingsError, match="no step fits 'maxq'; labels are like: make toy"):
         chosen_steps(plan, ["maxq"])
+
+
+def test_a_stage_that_reads_further_than_the_one_it_starts_from_leaves_a_model_that_does(
+    smallest: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "further.toml"
+    path.write_text(smallest.read_text().replace('name = "tuned"', 'name = "tuned"\nreading = { max_tokens = 240 }'))
+    plan, store = make_plan(load_experiment(path, ["seeds=[0]"])), Store(tmp_path / "steps")
+    steps = chosen_steps(plan, ["train maxp-twice/tiny seed 0 tuned*"])
+    run_steps(steps, store, say=quiet)
+    start, tuned = (load(store.folder(step) / "best") for step in (steps[-1].inputs["start"], steps[-1]))
+    document = Document("long", "word " * 400)
+    assert [len(ranker.split([document])[0].spans) for ranker in (start, tuned)] == [3, 4]  # of 60 tokens
+
+
+def test_a_hybrid_first_stage_lies_between_its_two_sides(smallest: Path, tmp_path: Path) -> None:
+    sides = "bm25={}, dense={method='dense'}"
+    mixed = "words={method='hybrid', bm25_weight=1.0}, meaning={method='hybrid', bm25_weight=0.0}"
+    swept = ["sweep={retriever=['bm25', 'dense', 'words', 'meaning']}", f"retrievers={{{sides}, {mixed}}}"]
+    plan, store = make_plan(load_experiment(smallest, swept)), Store(tmp_path)
+    steps = chosen_steps(plan, ["retrieve for toy by *"])
+    run_steps(steps, store, say=quiet)
+    runs = {s.label.split()[-1]: read_run(store.folder(s) / "run.trec") for s in steps if s.kind == "candidates"}
+    for query_id in runs["bm25"].scores:
+        matched = runs["bm25"].ranking(query_id)
+        assert runs["words"].ranking(query_id)[: len(matched)] == matched
+        assert runs["meaning"].ranking(query_id) == runs["dense"].ranking(query_id)
+    assert any(runs["words"].ranking(q) != runs["meaning"].ranking(q) for q in runs["bm25"].scores)
+
+
+def test_passages_below_a_grade_are_not_looked_for(smallest: Path, tmp_path: Path) -> None:
+    passages = ["collections.passages={kind='toy-passages', of='toy'}", "positions.passages={toy='passages'}"]
+    located = []
+    for grade in (1, 2):  # toy passages have grade 1
+        plan = make_plan(load_experiment(smallest, [*passages, f"positions.grades={{toy={grade}}}"]))
+        store = Store(tmp_path / str(grade))
+        run_steps(chosen_steps(plan, ["positions of toy"]), store, say=quiet)
+        (cell,) = gather(plan, store).where(what="positions", collection="toy")
+        located.append(cell.facts["located"])
+    assert located[0] > 0 == located[1]
 
 
 def test_a_failing_step_is_named(tmp_path: Path, smallest: Path) -> None:

@@ -34,6 +34,11 @@ WORKED = [
     ("mse", {}, (4 + 0.25 + 1) / 3),
     ("parade-distillation", {}, 0.75 * (math.log(SUM_EXP) - 2) + 0.25 * (4 + 0.25 + 1) / 3),
     ("parade-distillation", {"alpha": 1.0}, math.log(SUM_EXP) - 2),
+    (
+        "parade-distillation",
+        {"alpha": 1.0, "truth": "binary-cross-entropy"},
+        (math.log1p(math.exp(-2)) + math.log1p(math.exp(1.5)) + math.log(2)) / 3,
+    ),
 ]
 
 
@@ -65,5 +70,7 @@ def test_distillation_without_a_teacher_is_refused(name: str) -> None:
 def test_a_share_above_one_and_an_unknown_reduction_are_refused() -> None:
     with pytest.raises(SettingsError, match="between 0 and 1"):
         LOSSES.build(Spec("parade-distillation", {"alpha": 1.5}))
+    with pytest.raises(SettingsError, match="not 'hinge'"):
+        LOSSES.build(Spec("parade-distillation", {"truth": "hinge"}))
     with pytest.raises(SettingsError, match="'median'"):
         LOSSES.build(Spec("pairwise-margin", {"reduction": "median"}))

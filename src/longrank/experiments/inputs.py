@@ -24,6 +24,16 @@ from longrank.experiments.sources import (
 from longrank.experiments.step import Step
 from longrank.training.settings import TrainSettings
 
+_NOT_ITS_TEXTS = {
+    "measures",
+    "sizes",
+    "depth",
+    "retriever",
+    "reading",
+    "of",
+    "path",
+}  # what changes nothing of a collection
+
 
 class Inputs:
     """What the trainings and scorings of one experiment have in common, each step once."""
@@ -40,7 +50,7 @@ class Inputs:
         return self._known["collection", name]
 
     def _collection(self, name: str, source: Source) -> Step:
-        settings = source.model_dump(mode="json", exclude={"measures", "sizes", "depth", "of", "path"})
+        settings = source.model_dump(mode="json", exclude=_NOT_ITS_TEXTS)
         inputs, hints = dict[str, Step](), dict[str, Any]()
         if isinstance(source, (ToyFarSource, ToyPassagesSource)):
             world = self.experiment.collections[source.of]
@@ -60,8 +70,8 @@ class Inputs:
         return Step("collection", f"make {name}", settings, inputs, hints, Work(queries_known=known))
 
     def candidates(self, name: str, retriever: str | None = None) -> Step:
-        """The step that retrieves for all queries of a collection."""
-        chosen = retriever or self.experiment.first_stage
+        """The step that retrieves for all queries of a collection, by its own first stage if none is named."""
+        chosen = retriever or self.experiment.first_stage_of(name)
         if ("candidates", name, chosen) not in self._known:
             settings = self.experiment.retrievers[chosen]
             table = settings.model_dump(mode="json", exclude={"runs"}, exclude_defaults=True)
@@ -110,6 +120,11 @@ def ranker_table(ranker: RankerSettings, reading: ReadingSettings) -> dict[str, 
     check_params(RANKERS, ranker.name, ranker.params)
     params = {**_reading_params(ranker.name, reading), **plain(ranker.spec_params)}
     return {"name": ranker.name, "params": params}
+
+
+def length_params(ranker: RankerSettings, reading: ReadingSettings) -> dict[str, Any]:
+    """The lengths alone that a ranker is to read; its own params win."""
+    return {name: v for name, v in _reading_params(ranker.name, reading).items() if name not in ranker.params}
 
 
 def _reading_params(ranker: str, reading: ReadingSettings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import fingerprint, plain
 from longrank.core.settings import parse_settings
 from longrank.experiments.costs import Work, score_work, train_work, untrained_work
-from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, ranker_table
+from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, length_params, ranker_table
 from longrank.experiments.settings import (
     AuditsSettings,
     Experiment,
@@ -57,7 +57,7 @@ class _Planner:
         scored |= dict.fromkeys(name for ranker in self.experiment.untrained for name in ranker.score_on)
         for name in scored:
             for baseline in self.experiment.baselines:
-                shown = self.experiment.first_stage if baseline == "retriever" else baseline
+                shown = self.experiment.first_stage_of(name) if baseline == "retriever" else baseline
                 labels = self._labelled(shown, "baseline", name)
                 yield Cell(
                     labels,
@@ -73,7 +73,7 @@ class _Planner:
         for name in stage.score_on:
             folds = self._folds(name) if stage.cross_validate else (None,)
             models = [self.trained(stage, ranker, backbone, seed, fold=fold) for fold in folds]
-            runs = [self._score(m, name, ranker, backbone, fold) for m, fold in zip(models, folds, strict=True)]
+            runs = [self._score(m, stage, name, ranker, backbone, fold=m.settings["fold"]) for m in models]
             labels = self._labelled(ranker.label, stage.name, name, backbone=backbone, seed=seed, trained_on=trained)
             yield Cell(labels, "scored", tuple(runs), self.inputs.collection(name), tuple(models), *self._tried(name))
 
@@ -100,8 +100,10 @@ class _Planner:
         """Positions and sizes of collections, and run-times."""
         experiment = self.experiment
         if experiment.positions is not None:
-            settings = experiment.positions.model_dump(include={"tokenizer", "sample"})
+            every = experiment.positions.model_dump(include={"tokenizer", "sample"})
             for name in experiment.positions.collections:
+                grade = experiment.positions.grades.get(name)
+                settings = every if grade is None else {**every, "grade": grade}
                 inputs = {"collection": self.inputs.collection(name)}
                 if name in experiment.positions.passages:
                     inputs["passages"] = self.inputs.collection(experiment.positions.passages[name])
@@ -123,9 +125,10 @@ class _Planner:
             raise SettingsError("no [costs] to measure")
         stage = next(stage for stage in self.experiment.stages if stage.name == costs.stage)
         seed, name = self.experiment.seeds[0], (*stage.score_on, stage.train_on)[0]
-        rankers = {f"{r.label} {b}": self.trained(stage, r, b, seed, fold=None) for r, b in self._systems(stage)}
+        fold = self._first_fold(stage)
+        rankers = {f"{r.label} {b}": self.trained(stage, r, b, seed, fold=fold) for r, b in self._systems(stage)}
         inputs = {"collection": self.inputs.collection(name), "candidates": self.inputs.candidates(name), **rankers}
-        settings = {**costs.model_dump(exclude={"stage"}), "rankers": list(rankers)}
+        settings = {**costs.model_dump(exclude={"stage"}), "rankers": list(rankers), **({"fold": fold} if fold else {})}
         step = Step("costs", f"run-times on {name}", settings, inputs)
         return Cell({"what": "costs", "scored_on": name, **self.labels}, "costs", (step,))
 
@@ -135,7 +138,7 @@ class _Planner:
                 if audits.rankers is not None and ranker.label not in audits.rankers:
                     continue
                 for seed in self.experiment.seeds:
-                    model = self.trained(stage, ranker, backbone, seed, fold=None)
+                    model = self.trained(stage, ranker, backbone, seed, fold=self._first_fold(stage))
                     design = audits.design
                     depth = design.documents_per_query
                     work = self._scoring_work(model, backbone, queries=design.queries, depth=depth)
@@ -154,7 +157,7 @@ class _Planner:
             "stage": stage,
             "trained_on": trained_on,
             "scored_on": scored_on,
-            "retriever": self.experiment.first_stage,
+            "retriever": self.experiment.first_stage_of(scored_on),
             **self.labels,
         }
 
@@ -176,6 +179,12 @@ class _Planner:
     def _stage(self, name: str) -> StageSettings:
         return next(stage for stage in self.experiment.stages if stage.name == name)
 
+    def _reading(self, stage: StageSettings) -> ReadingSettings:
+        if not stage.reading:
+            return self.experiment.reading
+        table = {**self.experiment.reading.model_dump(), **stage.reading}
+        return parse_settings(ReadingSettings, table, source=f"reading of stage {stage.name!r}")
+
     def _history(self, stage: StageSettings) -> str:
         before = f"{self._history(self._stage(stage.start_from))} > " if stage.start_from else ""
         return before + stage.train_on
@@ -189,6 +198,10 @@ class _Planner:
                 f"a stage is cross-validated on {name!r}, which has no folds: set collections.{name}.folds"
             )
         return tuple(f"{number + 1}" for number in range(source.folds))
+
+    def _first_fold(self, stage: StageSettings) -> str | None:
+        """The fold whose model stands for all of a cross-validated stage, so that none is trained besides them."""
+        return self._folds(stage.train_on)[0] if stage.cross_validate else None
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -205,6 +218,7 @@ class _Planner:
         self, stage: StageSettings, ranker: RankerSettings, backbone: str, seed: int, *, fold: str | None
     ) -> Step:
         experiment, chosen = self.experiment, self.experiment.backbones[backbone]
+        reading, changed = self._reading(stage), dict[str, Any]()
         inputs = {"collection": self.inputs.collection(stage.train_on)}
         inputs["candidates"] = self.inputs.candidates(stage.train_on, stage.retriever)
         warmed = self.inputs.warmed(backbone)
@@ -212,6 +226,8 @@ class _Planner:
             before = self._stage(stage.start_from)
             same_folds = fold if before.cross_validate else None
             inputs["start"] = self.trained(before, ranker, backbone, seed, fold=same_folds)
+            if self._reading(before) != reading:
+                changed = {"reading": length_params(ranker, reading)}
         elif warmed is not None:
             inputs["warm-up"] = warmed
         if stage.teacher is not None:
@@ -226,7 +242,7 @@ class _Planner:
             "seed": seed,
         }
         training = parse_settings(TrainSettings, table, source=f"training of {ranker.label!r} in stage {stage.name!r}")
-        spec = ranker_table(ranker, experiment.reading)
+        spec = ranker_table(ranker, reading)
         settings = {
             "ranker": spec,
             "backbone": backbone_table(chosen),
@@ -236,6 +252,7 @@ class _Planner:
             "passage_level": stage.passage_level,
             "validation": experiment.validation,
             "fold": fold,
+            **changed,  # lengths, where they are not those of the model it starts from
         }
         label = f"train {ranker.label}/{backbone} seed {seed} {stage.name} on {stage.train_on}"
         queries = known_size(experiment, stage.train_on, "train")
@@ -246,13 +263,15 @@ class _Planner:
         chosen = self.experiment.backbones[backbone]
         return score_work(model.settings["ranker"], chosen, queries=queries, depth=depth)
 
-    def _score(self, model: Step, name: str, ranker: RankerSettings, backbone: str, fold: str | None) -> Step:
-        scoring, reading = self.experiment.scoring, self.experiment.reading
+    def _score(
+        self, model: Step, stage: StageSettings, name: str, ranker: RankerSettings, backbone: str, *, fold: str | None
+    ) -> Step:
+        scoring = self.experiment.scoring
+        lengths = {**scoring.reading, **self.experiment.collections[name].reading}
         changes: dict[str, Any] = {}
-        if scoring.reading:
-            other = parse_settings(
-                ReadingSettings, {**reading.model_dump(), **scoring.reading}, source="scoring.reading"
-            )
+        if lengths:
+            table = {**self._reading(stage).model_dump(), **lengths}
+            other = parse_settings(ReadingSettings, table, source=f"lengths in scoring {name!r}")
             changes = {k: v for k, v in ranker_table(ranker, other)["params"].items() if k != "backbone"}
         settings = {
             "depth": self._depth(name),

@@ -135,6 +135,7 @@ class StageSettings(Settings):
     backbones: Names | None = None
     retriever: str | None = Field(None, description="whose candidates are negatives")
     labels: Literal["judged", "pseudo"] = Field("judged", description="pseudo: the best candidate counts as relevant")
+    reading: dict[str, int] = Field(default_factory=dict, description="lengths that differ from [reading]")
     training: dict[str, Any] = Field(default_factory=dict)
     negatives: NegativeSettings | None = None
     passage_level: bool = False
@@ -161,12 +162,13 @@ class PositionSettings(Settings):
 
     collections: Names
     passages: dict[str, str] = Field(default_factory=dict, description="collection -> that of its relevant passages")
+    grades: dict[str, int] = Field(default_factory=dict, description="collection -> least grade of such a passage")
     tokenizer: Literal["bert", "words"] = "bert"
     sample: int | None = Field(None, ge=1)
 
 
 class CostSettings(Settings):
-    """How run-times are measured: all rankers of a stage side by side."""
+    """How run-times are measured: all rankers of a stage side by side; with folds, those of the first."""
 
     stage: str
     queries: int = Field(4, ge=1)
@@ -192,7 +194,7 @@ class Experiment(Settings):
     collections: dict[str, AnySource]
     retrievers: dict[str, RetrieverSettings] = Field(default_factory=lambda: {"bm25": RetrieverSettings()})
     retriever: str | None = Field(
-        None, description="the one scored, and trained with unless a stage says so; the first"
+        None, description="the one scored, and trained with, unless a collection or stage says so; the first"
     )
     backbones: dict[str, BackboneSettings] = Field(default_factory=dict)
     rankers: tuple[RankerSettings, ...] = ()
@@ -243,8 +245,13 @@ class Experiment(Settings):
 
     @property
     def first_stage(self) -> str:
-        """Name of the retriever whose candidates are scored."""
+        """Name of the retriever whose candidates are scored where a collection names none of its own."""
         return self.retriever or next(iter(self.retrievers))
+
+    def first_stage_of(self, collection: str) -> str:
+        """Name of the retriever whose candidates of this collection are scored."""
+        source = self.collections.get(collection)
+        return (source.retriever if source else None) or self.first_stage
 
 
 def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
@@ -257,8 +264,11 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
     yield "collection", collections, [name for u in e.untrained for name in u.score_on]
     yield "collection", collections, [*e.statistics, *(e.positions.collections if e.positions else ())]
     yield "collection", collections, [n for pair in (e.positions.passages if e.positions else {}).items() for n in pair]
+    if e.positions:
+        yield "collection with passages", list(e.positions.passages), list(e.positions.grades)
     yield "collection", collections, [e.warmup.on] if e.warmup else []
     yield "retriever", list(e.retrievers), [e.first_stage, *(s.retriever for s in stages if s.retriever)]
+    yield "retriever", list(e.retrievers), [c.retriever for c in e.collections.values() if c.retriever]
     yield "ranker", rankers, [] if not rankers else [name for s in stages for name in s.rankers or ()]
     limited = [*(r.backbones for r in e.rankers), *(s.backbones for s in stages), e.warmup and e.warmup.backbones]
     yield "backbone", backbones, [name for row in limited for name in row or ()]

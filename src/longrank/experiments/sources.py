@@ -16,13 +16,15 @@ from longrank.synthetic.toy import ToySettings
 
 
 class Source(Settings):
-    """What every kind may be told: how many queries are used, folds, and measures of its own."""
+    """What every kind may be told: how many queries are used, folds, and a first stage and measures of its own."""
 
     max_train: int | None = Field(None, ge=1, description="training queries, drawn by seed 0")
     max_test: int | None = Field(None, ge=1, description="test queries, drawn by seed 0")
     folds: int | None = Field(None, ge=2, description="parts for cross-validation, drawn by seed 0")
     measures: tuple[str, ...] | None = Field(None, description="in place of the experiment's")
     depth: int | None = Field(None, ge=1, description="candidates a query that are scored, in place of [scoring]'s")
+    retriever: str | None = Field(None, description="its first stage, in place of the experiment's")
+    reading: dict[str, int] = Field(default_factory=dict, description="lengths in scoring it, over [scoring]'s")
     sizes: dict[str, int] = Field(default_factory=dict, description="queries a split, for estimates only")
 
 

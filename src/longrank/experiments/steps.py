@@ -104,7 +104,7 @@ def _make_train(job: Job) -> None:
 
     settings, opened, candidates = _training(job), job.collection(), job.candidates()
     if "start" in job.inputs:
-        ranker = job.model("start")
+        ranker = _reading_as(job.model("start"), job.settings.get("reading", {}))
     else:
         backbone = to_spec(job.settings["backbone"])
         if "warm-up" in job.inputs:
@@ -202,6 +202,7 @@ def _reading_as(ranker: "NeuralRanker", reading: Mapping[str, Any]) -> "NeuralRa
     params = {**ranker.spec.params, **reading, "backbone": stand_in}
     other = build_ranker(Spec(ranker.spec.name, params))
     ranker.splitter, ranker.layout = other.splitter, other.layout
+    ranker.spec = Spec(ranker.spec.name, {**ranker.spec.params, **reading})
     return ranker
 
 

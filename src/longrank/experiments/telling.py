@@ -38,7 +38,7 @@ def _matched(job: Job, collection: Collection, tokenizer: Tokenizer) -> "Positio
     wanted = [
         Passage(passage_id, query_id, passages.documents[passage_id].text)
         for query_id in job.collection().queries("test")
-        for passage_id in sorted(passages.qrels.relevant(query_id))
+        for passage_id in sorted(passages.qrels.relevant(query_id, at_least=job.settings.get("grade", 1)))
         if passage_id in passages.documents
     ]
     return recovered_profile(recover(wanted[: job.settings["sample"]], collection), collection, tokenizer)
@@ -61,7 +61,8 @@ def make_costs(job: Job) -> None:
     from longrank.evaluation.efficiency import measure_costs
 
     opened, candidates = job.collection(), job.candidates()
-    query_ids = [q for q in opened.queries("test") if candidates.scores.get(q)][: job.settings["queries"]]
+    held_out = opened.queries("test", job.settings.get("fold"))
+    query_ids = [q for q in held_out if candidates.scores.get(q)][: job.settings["queries"]]
     work: list[tuple[Query, list[Document]]] = [
         (
             opened.collection.queries[q],

@@ -89,14 +89,20 @@ def mse() -> Loss:
 
 
 @LOSSES.add("parade-distillation", paper="Li et al. 2023 (Eq. 12)")
-def parade_distillation(*, alpha: float = 0.75) -> Loss:
-    """``alpha`` times the cross-entropy of the positive plus ``1 - alpha`` times the mean squared logit difference."""
+def parade_distillation(*, alpha: float = 0.75, truth: str = "cross-entropy") -> Loss:
+    """``alpha`` times the loss on the judgements plus ``1 - alpha`` times the mean squared logit difference.
+
+    ``truth`` is "cross-entropy", of the positive among the query's documents, or "binary-cross-entropy", of each alone.
+    """
     if not 0 <= alpha <= 1:
         raise SettingsError(f"alpha is a share between 0 and 1, got {alpha}")
+    kinds = {"cross-entropy": cross_entropy, "binary-cross-entropy": binary_cross_entropy}
+    if truth not in kinds:
+        raise SettingsError(f"judgements are learned by {' or '.join(map(repr, kinds))}, not {truth!r}")
+    judged = kinds[truth]()
 
     def loss(scores: Tensor, targets: Targets) -> Tensor:
-        known = F.cross_entropy(scores, _first(scores))
-        return alpha * known + (1 - alpha) * F.mse_loss(scores, _teacher(targets))
+        return alpha * judged(scores, targets) + (1 - alpha) * F.mse_loss(scores, _teacher(targets))
 
     return loss
 
