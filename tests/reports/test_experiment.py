@@ -296,6 +296,14 @@ def test_a_backbone_is_named_where_a_ranker_has_several() -> None:
     assert reading.baselines["a"] == "firstp", "nobody else's backbone is compared with it"
 
 
+def test_a_first_stage_is_named_where_a_collection_has_several() -> None:
+    one = [cell("maxp", 0, [0.5] * 8, retriever="bm25"), cell("maxp", 0, [0.5] * 8, retriever="rm3", scored_on="gov2")]
+    assert {row.name for row in read_experiment(experiment(*one)).rows} == {"maxp"}
+    several = [cell("maxp", 0, [0.5] * 8, retriever=name) for name in ("bm25", "rm3")]
+    names = {row.name for row in read_experiment(experiment(*several)).rows}
+    assert names == {"maxp retriever=bm25", "maxp retriever=rm3"}
+
+
 def test_each_backbone_has_its_own_baseline() -> None:
     other = [cell(name, 0, values, backbone="small") for name, values in (("firstp", [0.0] * 4), ("maxp", [0.5] * 4))]
     reading = read_experiment(experiment(*HAND, *other))

@@ -13,6 +13,7 @@ from longrank.audit.settings import AuditSettings
 from longrank.core.errors import SettingsError
 from longrank.core.settings import Settings, apply_overrides, parse_settings, to_spec
 from longrank.core.types import Spec
+from longrank.evaluation.names import parse_measure
 from longrank.experiments.sources import OF_ANOTHER, AnySource, RetrieverSettings
 from longrank.training.pools import NegativeSettings
 from longrank.training.settings import TrainSettings, preset
@@ -238,6 +239,11 @@ class Experiment(Settings):
                 if name not in known:
                     raise ValueError(f"no {kind} {name!r}; there are {', '.join(known) or 'none'}")
         labels = [ranker.label for ranker in self.rankers] + [ranker.label for ranker in self.untrained]
+        own = [c.measures for c in self.collections.values() if c.measures]
+        for measure in dict.fromkeys(name for names in (self.measures, *own) for name in names):
+            parse_measure(measure)
+        if self.validation is not None:
+            parse_measure(self.validation)
         twice = next((label for label in labels if labels.count(label) > 1), None)
         if twice is not None:
             raise ValueError(f"two rankers are labelled {twice!r}: give one of them another label")
