@@ -80,7 +80,7 @@ def timings(usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any
     return {
         "audit": design.fingerprint,
         "queries": queries,
-        **asdict(usage),
+        **vars(usage) | {"retried": dict(usage.retried)},
         "milliseconds_per_text": round(1000 * usage.seconds / usage.texts, 3) if usage.texts else None,
         "seconds_per_1000_tokens": round(1000 * usage.seconds / usage.tokens, 4) if usage.tokens else None,
         "naive_documents": naive_cost(design.settings) * queries,
