@@ -135,3 +135,17 @@ def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypa
     assert done.exit_code == 0, done.output
     assert "Do nothing" in Path("whole/board.html").read_text()
     assert Path("whole/hardened.toml").read_text() == 'ranker = "hardened_functions:whole"\n'
+
+
+def test_hardening_leaves_no_advice_or_card_of_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rehardened_functions.py").write_text(MODULE)
+    Path("hardened").mkdir()
+    written = {"hardened.toml", "rotate.json", "rotate.html", "chunk-max.json", "notes.json"}
+    for name in written:
+        (Path("hardened") / name).write_text("of an earlier run")
+    small = ["--queries", "8", "--slots", "3", "--lengths", "192", "--most-cost", "1"]
+    done = CliRunner().invoke(app(), ["harden", "rehardened_functions:first", *small])
+    assert done.exit_code == 0, done.output
+    kept = {path.name for path in Path("hardened").iterdir() if path.is_file()}
+    assert kept == {"bare.json", "bare.html", "board.html", "notes.json"}

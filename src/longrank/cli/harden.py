@@ -131,6 +131,7 @@ def _write_cards(result: "Hardened", out: Path) -> "list[Card]":
     from longrank.audit.card import make_card, write_card
     from longrank.reports.card import shown, write_card_page
 
+    _remove_earlier(out)
     cards = []
     for trial in result.trials:
         label = "bare" if trial.wrapper is None else trial.wrapper.name
@@ -141,3 +142,13 @@ def _write_cards(result: "Hardened", out: Path) -> "list[Card]":
         lost = f"lost at the worst slot {shown(card.lost)}"
         typer.echo(f"{label}: {card.outcome.value}, {lost}, words x {trial.cost:.1f}")
     return cards
+
+
+def _remove_earlier(out: Path) -> None:
+    """Remove what an earlier hardening wrote: its advice and wrappers need not be those of this one."""
+    from longrank.audit.wrappers import WRAPPERS
+
+    labels = ("bare", *(entry.name for entry in WRAPPERS))
+    cards = [f"{label}.{kind}" for label in labels for kind in ("json", "html")]
+    for name in ("hardened.toml", *cards):
+        (out / name).unlink(missing_ok=True)
