@@ -183,6 +183,15 @@ def test_an_audit_interrupted_anywhere_resumes_to_the_identical_card(
     assert resumed.calls == 2 * (8 - stop_after // 2)  # two calls a query, finished queries are not asked again
 
 
+def test_answers_of_an_earlier_run_are_announced(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
+    said: list[str] = []
+    journal = tmp_path / "responses.jsonl"
+    audit(bag_of_words, small, name="bag", journal=journal, budget=200, announce=said.append)
+    assert not [sentence for sentence in said if "earlier" in sentence]
+    audit(bag_of_words, small, name="bag", journal=journal, announce=said.append)
+    assert f"3 of 8 queries were answered by an earlier run; remove {journal} to ask them again" in said
+
+
 def test_a_journal_of_another_ranker_is_refused(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
     audit(bag_of_words, small, name="one", journal=tmp_path / "responses.jsonl")
     with pytest.raises(DataError, match="another ranker, data or settings"):

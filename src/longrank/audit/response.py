@@ -221,11 +221,14 @@ def collect(
 
     ``identity`` is whatever changes when the ranker does: a journal of another one is refused.
     Stops early when the next query would score more than ``budget`` documents in this process, when the ranker says
-    that its own budget is spent, or after a few failures in a row; ``stopped`` then says so. ``announce`` is told a few
-    times how long the rest will take.
+    that its own budget is spent, or after a few failures in a row; ``stopped`` then says so. ``announce`` is told how
+    many answers were found in the journal, and a few times how long the rest will take.
     """
     whole = fingerprint("audit-1", design.fingerprint, name, identity, listwise)
     done = {} if journal is None else read_journal(journal, whole)
+    if done and announce is not None:
+        found = f"{len(done)} of {len(design.queries)} queries were answered by an earlier run"
+        announce(f"{found}; remove {journal} to ask them again")
     problems: Counter[str] = Counter()
     spent, in_a_row, stopped, started = 0, 0, "", time.perf_counter()
     cost = cost_per_query(design.settings, listwise=listwise)
