@@ -6,13 +6,14 @@ from pydantic import Field, model_validator
 
 from longrank.core.settings import Settings
 
+LEAST_QUERIES = 8  # fewer say nothing: their intervals hold everything
 MANY_QUERIES = 1_000  # from here on the stricter tolerance can be resolved
 
 
 class AuditSettings(Settings):
     """Size and strictness of an audit; ``tolerance`` is the share of usable signal that position may cost."""
 
-    queries: int = Field(default=100, ge=8)
+    queries: int = Field(default=100, ge=LEAST_QUERIES)
     slots: int = Field(default=8, ge=3)
     lengths: tuple[int, ...] = Field(default=(512, 1024, 2048), min_length=1)
     distractors: int = Field(default=20, ge=4)
