@@ -192,6 +192,15 @@ def test_answers_of_an_earlier_run_are_announced(tmp_path: Path, small: AuditDes
     assert f"3 of 8 queries were answered by an earlier run; remove {journal} to ask them again" in said
 
 
+def test_a_journal_without_answers_gives_way_to_another_audit(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    journal = tmp_path / "responses.jsonl"
+    audit(bag_of_words, small, name="one", journal=journal, budget=1)  # not enough for a query
+    assert audit(bag_of_words, small, name="two", journal=journal).responses.complete
+    assert len(journal.read_text().splitlines()) == 1 + 8
+
+
 def test_a_journal_of_another_ranker_is_refused(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
     audit(bag_of_words, small, name="one", journal=tmp_path / "responses.jsonl")
     with pytest.raises(DataError, match="another ranker, data or settings"):

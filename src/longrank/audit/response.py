@@ -297,11 +297,15 @@ def read_journal(path: Path, identity: str) -> dict[str, QueryResponse]:
         lines = [json.loads(line) for line in whole.splitlines()]
     except ValueError as error:
         raise DataError(f"{path} is damaged ({error}); remove it to start the audit again") from None
-    if not lines:
+    if not lines or (len(lines) == 1 and set(lines[0]) == {"audit"}):  # nothing was answered yet
+        path.write_text("", encoding="utf-8")
         _append(path, {"audit": identity})
         return {}
     if lines[0].get("audit") != identity:
-        raise DataError(f"{path} belongs to an audit of another ranker, data or settings: choose another --out folder")
+        raise DataError(
+            f"{path} holds answers of an audit of another ranker, data or settings: choose another --out folder, or "
+            "remove the file"
+        )
     return {record.query_id: record for record in map(_record, lines[1:])}
 
 
