@@ -62,7 +62,7 @@ def test_a_meter_counts_calls_texts_tokens_and_failures() -> None:
 def test_timings_hold_latency_and_savings_and_add_up_over_runs(tmp_path: Path, small: AuditDesign) -> None:
     path = tmp_path / "timings.json"
     write_timings(path, Usage(2, 55, 10_000, 1.5), small, queries=1)
-    facts = write_timings(path, Usage(2, 55, 10_000, 0.5), small, queries=2)
+    facts = write_timings(path, Usage(2, 55, 10_000, 0.5), small, queries=1)
     assert json.loads(path.read_text()) == facts
     assert (facts["calls"], facts["texts"], facts["tokens"], facts["seconds"]) == (4, 110, 20_000, 2.0)
     assert facts["seconds_per_1000_tokens"] == 0.1  # 2 s / 20

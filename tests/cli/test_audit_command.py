@@ -72,6 +72,17 @@ def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     assert json.loads((folder / "two/timings.json").read_text())["texts"] == 8 * 2  # the re-run alone is asked again
 
 
+def test_what_a_killed_run_scored_does_not_look_saved(folder: Path, request: pytest.FixtureRequest) -> None:
+    ranker = f"{request.node.name}:whole"
+    assert audit(ranker, *SMALL, "--out", "whole").exit_code == 0
+    audit(ranker, *SMALL, "--out", "out", "--budget", "180")
+    (folder / "out/timings.json").unlink()  # as after a kill: six answers are there, what they took is not
+    assert audit(ranker, *SMALL, "--out", "out").exit_code == 0
+    whole, rest = (json.loads((folder / name / "timings.json").read_text()) for name in ("whole", "out"))
+    assert rest["queries"] == 2
+    assert rest["times_fewer_tokens"] == pytest.approx(whole["times_fewer_tokens"], rel=0.1)
+
+
 def test_a_probe_that_fails_leaves_the_finished_audit(folder: Path, request: pytest.FixtureRequest) -> None:
     with (folder / f"{request.node.name}.py").open("a") as module:
         module.write(

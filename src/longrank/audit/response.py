@@ -70,13 +70,14 @@ class QueryResponse:
 class Responses:
     """The answers of a whole audit, in the order of the design, and what went wrong by kind.
 
-    ``seconds`` counts what this process asked, not what was found on disk; it belongs to no card.
+    ``fresh`` and ``seconds`` count what this process asked, not what was found on disk; they belong to no card.
     """
 
     records: tuple[QueryResponse, ...]
     asked: int
     problems: Mapping[str, int] = field(default_factory=dict)
     stopped: str = ""
+    fresh: int = 0
     seconds: float = 0.0
 
     @property
@@ -232,7 +233,7 @@ def collect(
     problems: Counter[str] = Counter()
     spent, in_a_row, stopped, started = 0, 0, "", time.perf_counter()
     cost = cost_per_query(design.settings, listwise=listwise)
-    asked, missing = 0, len(design.queries) - len(done)
+    asked, known, missing = 0, len(done), len(design.queries) - len(done)
     milestones = {1, missing // 4, missing // 2, 3 * missing // 4}
     with Meter(f"auditing {name}", total=len(design.queries), done=len(done)) as meter:
         for query in _missing(design.queries, done):
@@ -267,7 +268,8 @@ def collect(
             if announce is not None and asked in milestones:
                 announce(_time_left(time.perf_counter() - started, asked, missing - asked))
     records = tuple(done[query.id] for query in design.queries if query.id in done)
-    return Responses(records, len(design.queries), dict(problems), stopped, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Responses(records, len(design.queries), dict(problems), stopped, len(done) - known, seconds)
 
 
 def cost_per_query(settings: AuditSettings, *, listwise: bool = False) -> int:

@@ -75,7 +75,7 @@ def naive_tokens(design: AuditDesign, *, queries: int) -> int:
 
 
 def timings(usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any]:
-    """The facts of the timings file for the queries answered; shares are None before anything was asked."""
+    """The timings of the queries that were answered with this usage; shares are None before anything was asked."""
     naive = naive_tokens(design, queries=queries)
     return {
         "audit": design.fingerprint,
@@ -90,9 +90,12 @@ def timings(usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any
 
 
 def write_timings(path: Path, usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any]:
-    """Write the timings, added to those of earlier runs of the same audit, and give them back."""
+    """Write the timings, added to those of earlier runs of the same audit, and give them back.
+
+    ``queries`` are those that this run answered: what a killed run scored is in no file, and must not look saved.
+    """
     known = _earlier(path, design)
-    facts = timings(usage + _usage(known), design, queries=queries)
+    facts = timings(usage + _usage(known), design, queries=queries + known.get("queries", 0))
     if "paid" in known:
         facts["paid"] = known["paid"]
     write_atomic(path, json.dumps(facts, indent=1) + "\n")

@@ -138,7 +138,7 @@ def audit(
             budget=allowed,
             announce=_say,
         )
-        spent = write_timings(folder / TIMINGS, usage, design, queries=len(result.responses.records))
+        spent = write_timings(folder / TIMINGS, usage, design, queries=result.responses.fresh)
         card = make_card(result, None)
         write_card(card, folder / "card.json")  # first, so that a probe that fails takes nothing along
         if probe and not result.responses.stopped:
@@ -164,7 +164,7 @@ def _probed(scorer: "Ranker", design: "AuditDesign") -> "Window | None":
 
 def _say_use(card: "Card", spent: "Mapping[str, Any]", usage: "Usage") -> None:
     """What was asked, how much that saved, and what was odd about the answers."""
-    if spent["tokens"] and card.queries_answered:
+    if spent["tokens"] and spent["queries"]:
         fewer = f", {spent['times_fewer_tokens']} times fewer tokens than scoring each list anew"
         typer.echo(
             f"{spent['texts']:,} texts of {spent['tokens']:,} tokens were scored{'' if card.design.listwise else fewer}"
