@@ -121,6 +121,16 @@ def test_the_probe_command_says_what_is_read(tmp_path: Path, monkeypatch: pytest
     assert "It reads 60 words" in done.output
 
 
+def test_only_the_probe_command_advises_its_own_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("short_functions.py").write_text("def short(query, texts):\n    raise MemoryError('too long')\n")
+    probed = CliRunner().invoke(app(), ["probe", "short_functions:short"])
+    assert "the ranker failed on a text of 512 words (MemoryError: too long): try a smaller" in str(probed.exception)
+    hardened = CliRunner().invoke(app(), ["harden", "short_functions:short", "--quick"])
+    assert "the ranker failed on a text of 512 words" in str(hardened.exception)
+    assert "--longest" not in str(hardened.exception)
+
+
 def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("hardened_functions.py").write_text(MODULE)
