@@ -1,6 +1,7 @@
 """``longrank audit`` for real: on a folder's own texts, with a memory, on a budget, and with a chat model's order."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner, Result
 from longrank.audit.card import read_card
 from longrank.cli.main import app
 from longrank.core.errors import SettingsError
+from longrank.core.types import Query
 from longrank.corpora.catalog.folder import save_collection
 from longrank.synthetic.toy import ToySettings, make_toy
 
@@ -54,6 +56,16 @@ def test_a_folders_own_texts_are_audited_with_bm25_for_the_hard_passages(
     assert facts["times_fewer_tokens"] > 2
     assert facts["seconds_per_1000_tokens"] >= 0
     assert "times fewer tokens" in " ".join(done.output.split())
+
+
+def test_fewer_queries_than_asked_for_are_said_before_the_start(folder: Path, request: pytest.FixtureRequest) -> None:
+    toy = make_toy(ToySettings(train=0, dev=0, test=12)).toy
+    blank = {query_id: Query(query_id, "  ") for query_id in list(toy.queries)[:2]}
+    save_collection(replace(toy, queries={**toy.queries, **blank}), folder / "mine")
+    options = ["--queries", "500", "--slots", "3", "--lengths", "192", "--out", "out"]
+    done = audit(f"{request.node.name}:whole", "--data", folder / "mine", *options)
+    assert done.exit_code == 0, done.output
+    assert done.stderr.startswith("10 queries (500 were asked for; left out: empty query: 2) x 29 documents")
 
 
 def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(

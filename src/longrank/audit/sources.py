@@ -159,8 +159,11 @@ def counted_reasons(left_out: Mapping[str, int]) -> str:
 def _evidence(collection: Collection, tokenizer: Tokenizer, limit: int) -> tuple[dict[str, str], dict[str, int]]:
     """A relevant passage for each query that has a short one, best grade first, and counts of those that have none."""
     spans = {(gold.query_id, gold.document_id): gold.span for gold in reversed(collection.spans)}
-    found, left_out = {}, {"no relevant document": 0, "evidence too long or unknown": 0}
-    for query_id in collection.queries:
+    found, left_out = {}, {"empty query": 0, "no relevant document": 0, "evidence too long or unknown": 0}
+    for query_id, query in collection.queries.items():
+        if not query.text.strip():
+            left_out["empty query"] += 1
+            continue
         grades = collection.qrels.grades.get(query_id, {})
         relevant = sorted(collection.qrels.relevant(query_id), key=lambda d: (-grades[d], d))
         known = [document_id for document_id in relevant if document_id in collection.documents]

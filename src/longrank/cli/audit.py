@@ -351,5 +351,16 @@ def say_cost(design: "AuditDesign", *, listwise: bool, price: float | None) -> i
     money = "" if price is None else f", ${each * queries * price / 1000:.2f}"
     size = f"{tokens / 1e6:.1f} million" if tokens >= 1e6 else f"{round(tokens, -3):,.0f}"
     saved = "" if listwise else f"; scoring each list anew would take {naive_cost(settings) / each:.1f} times as many"
-    _say(f"{queries} queries x {each} documents = {each * queries:,} documents, about {size} tokens{money}{saved}.")
+    asked = f"{queries} queries{_fewer(design)} x {each} documents = {each * queries:,} documents"
+    _say(f"{asked}, about {size} tokens{money}{saved}.")
     return each * queries
+
+
+def _fewer(design: "AuditDesign") -> str:
+    """Why there are fewer queries than were asked for, nothing if there are not."""
+    from longrank.audit.sources import counted_reasons
+
+    left_out, wanted = design.source.left_out, design.settings.queries
+    if len(design.queries) >= wanted:
+        return ""
+    return f" ({wanted} were asked for{f'; left out: {counted_reasons(left_out)}' if left_out else ''})"
