@@ -75,6 +75,7 @@ def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     stopped = audit(ranker, *SMALL, "--out", "one", "--cache", "scores.sqlite", "--budget", "$0.06", "--price", "1")
     assert stopped.exit_code == 1
     assert "the budget of 60 documents is used up" in stopped.output
+    assert f"{ranker}: not finished. 2 of 8 queries were answered" in stopped.output
     assert read_card(folder / "one/card.json").queries_answered == 2  # 29 documents a query
     assert audit(ranker, *SMALL, "--out", "one", "--cache", "scores.sqlite").exit_code == 0
     again = audit(ranker, *SMALL, "--out", "two", "--cache", "scores.sqlite")
@@ -82,6 +83,15 @@ def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     assert (folder / "one/card.json").read_bytes() == (folder / "two/card.json").read_bytes()
     assert json.loads((folder / "one/timings.json").read_text())["texts"] == 8 * 29
     assert json.loads((folder / "two/timings.json").read_text())["texts"] == 8 * 2  # the re-run alone is asked again
+
+
+@pytest.mark.parametrize("budget", [["28"], ["$0.028", "--price", "1"], ["-1"]])
+def test_a_budget_of_less_than_a_query_is_refused_before_anything_is_scored(folder: Path, budget: list[str]) -> None:
+    (folder / "little.py").write_text(MODULE)
+    refused = audit("little:whole", *SMALL, "--out", "out", "--budget", *budget)
+    assert isinstance(refused.exception, SettingsError)
+    assert "and one query takes 29" in str(refused.exception)
+    assert not (folder / "out").exists()
 
 
 def test_what_a_killed_run_scored_does_not_look_saved(folder: Path, request: pytest.FixtureRequest) -> None:

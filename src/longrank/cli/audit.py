@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from longrank.audit.card import Card
     from longrank.audit.design import AuditDesign
+    from longrank.audit.run import Audit
     from longrank.audit.settings import AuditSettings
     from longrank.audit.usage import Usage
     from longrank.audit.window import Window
@@ -123,6 +124,8 @@ def audit(
         allowed = budget_documents(budget, price, total=documents)
     else:
         allowed, cache = chat_budget(budget)[0], None
+    _refuse_less_than_a_query(budget, allowed, documents // len(design.queries))
+    if paying is not None:
         _say_chat_cost(ranker, paying, design, listwise=listwise)
     usage = Usage()
     around = _counted(ranker, usage, design, cache=cache, listwise=listwise)
@@ -145,10 +148,15 @@ def audit(
             card = make_card(result, _probed(scorer, design))
             write_card(card, folder / "card.json")
     write_card_page(folder / "card.html", card)
-    typer.echo(f"{label}: {card.outcome.value}. {card.sentence}")
+    typer.echo(f"{label}: {outcome_word(result)}. {card.sentence}")
     typer.echo(f"Card: {folder / 'card.html'} and {folder / 'card.json'}")
     _say_use(card, spent, usage)
     finish(card, fail_if_lost)
+
+
+def outcome_word(audit: "Audit") -> str:
+    """The verdict in a word; that an audit was stopped is no finding about its ranker."""
+    return "not finished" if audit.responses.stopped else audit.findings.outcome.value
 
 
 def _probed(scorer: "Ranker", design: "AuditDesign") -> "Window | None":
@@ -298,6 +306,16 @@ def budget_documents(budget: str | None, price: float | None, *, total: int) -> 
         return min(total, int(1000 * float(budget[1:]) / price))
     except ValueError:
         raise SettingsError(f"--budget takes a number of documents or dollars such as '$5', got {budget!r}") from None
+
+
+def _refuse_less_than_a_query(budget: str | None, allowed: int | None, each: int) -> None:
+    from longrank.core.errors import SettingsError
+
+    if allowed is not None and allowed < each:
+        raise SettingsError(
+            f"--budget {budget} allows {allowed} documents, and one query takes {each}: give more, or have fewer with "
+            "--slots, --lengths or --distractors"
+        )
 
 
 def chat_budget(budget: str | None) -> tuple[int | None, float | None]:

@@ -18,6 +18,7 @@ from longrank.cli.audit import (
     Slots,
     Tolerance,
     make_settings,
+    outcome_word,
     prepare,
     ranker_label,
     say_cost,
@@ -140,7 +141,7 @@ def _write_cards(result: "Hardened", out: Path) -> "list[Card]":
         write_card(card, out / f"{label}.json")
         write_card_page(out / f"{label}.html", card)
         lost = f"lost at the worst slot {shown(card.lost)}"
-        typer.echo(f"{label}: {card.outcome.value}, {lost}, words x {trial.cost:.1f}")
+        typer.echo(f"{label}: {outcome_word(trial.audit)}, {lost}, words x {trial.cost:.1f}")
     return cards
 
 
