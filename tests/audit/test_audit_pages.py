@@ -113,6 +113,22 @@ def test_the_audit_command_writes_a_card_and_fails_when_too_much_is_lost(
     assert Path("board.html").is_file()
 
 
+def test_a_ranker_that_cannot_be_audited_exits_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mute_functions.py").write_text("def mute(query, texts):\n    return [0.0] * len(texts)\n")
+    small = ["--queries", "8", "--slots", "3", "--lengths", "192"]
+    done = CliRunner().invoke(app(), ["audit", "mute_functions:mute", *small])
+    assert done.exit_code == 1, done.output
+    assert "mute_functions:mute: not auditable. " in done.output
+
+
+@pytest.mark.parametrize("share", ["-0.1", "10"])
+@pytest.mark.parametrize("command", ["audit", "harden"])
+def test_the_share_that_may_be_lost_lies_between_0_and_1(command: str, share: str) -> None:
+    done = CliRunner().invoke(app(), [command, "minilm", "--fail-if-lost", share])
+    assert done.exit_code == 2, done.output
+
+
 def test_the_probe_command_says_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("probed_functions.py").write_text(MODULE)
@@ -137,6 +153,7 @@ def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypa
     small = ["--queries", "8", "--slots", "3", "--lengths", "192", "--most-cost", "1", "--fail-if-lost", "0.1"]
     done = CliRunner().invoke(app(), ["harden", "hardened_functions:first", *small])
     assert done.exit_code == 3, done.output
+    assert "of the usable signal is lost, more than the 10.0% allowed" in done.output
     assert "It reads 60 words" in done.output
     assert not Path("hardened/hardened.toml").exists()  # every wrapper reads more than it may, so nothing passed
     assert "No wrapper passed" in Path("hardened/board.html").read_text()

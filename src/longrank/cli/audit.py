@@ -66,7 +66,8 @@ Tolerance = Annotated[
 ]
 Listwise = Annotated[bool, typer.Option("--listwise", help="The ranker's scores hold only within one list.")]
 FailIfLost = Annotated[
-    float | None, typer.Option("--fail-if-lost", help="Exit with 3 if more than this share of the signal is lost.")
+    float | None,
+    typer.Option("--fail-if-lost", min=0, max=1, help="Exit with 3 if more than this share of the signal is lost."),
 ]
 
 
@@ -223,15 +224,12 @@ def _say(sentence: str) -> None:
 
 
 def finish(card: "Card", fail_if_lost: float | None) -> None:
-    """End the command: 1 if data is missing, 3 if more is lost than was allowed."""
-    if card.problems or card.queries_answered < card.design.queries:
+    """End the command: 1 if there is no verdict, 3 if more is lost than was allowed."""
+    from longrank.audit.verdict import Outcome
+
+    if card.outcome is Outcome.not_auditable:
         raise typer.Exit(1)
-    if fail_if_lost is None:
-        return
-    if card.lost is None:
-        typer.echo("No share lost could be measured, so --fail-if-lost cannot be answered.", err=True)
-        raise typer.Exit(1)
-    if card.lost.value > fail_if_lost:
+    if fail_if_lost is not None and card.lost is not None and card.lost.value > fail_if_lost:
         typer.echo(f"{card.lost.value:.1%} of the usable signal is lost, more than the {fail_if_lost:.1%} allowed.")
         raise typer.Exit(MISSED)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longrank.cli.audit import (
-    MISSED,
     DataFolder,
     Distractors,
     FailIfLost,
@@ -17,6 +16,7 @@ from longrank.cli.audit import (
     Seed,
     Slots,
     Tolerance,
+    finish,
     make_settings,
     outcome_word,
     prepare,
@@ -113,11 +113,7 @@ def harden(
     else:
         write_config(result, out / "hardened.toml")
         typer.echo(f"{result.advice} See {out / 'board.html'}; the ranker to use is in {out / 'hardened.toml'}.")
-    bare = cards[0]
-    if bare.problems or (fail_if_lost is not None and bare.lost is None):
-        raise typer.Exit(1)
-    if fail_if_lost is not None and bare.lost is not None and bare.lost.value > fail_if_lost:
-        raise typer.Exit(MISSED)
+    finish(cards[0], fail_if_lost)
 
 
 def _ceiling(result: "Hardened") -> str:
