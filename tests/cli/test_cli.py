@@ -85,6 +85,15 @@ def test_a_threshold_that_was_missed_exits_3(functions: list[str]) -> None:
     assert "more than the 10.0% allowed" in missed.stdout
 
 
+def test_a_place_that_cannot_be_written_to_is_named_in_one_sentence(functions: list[str], tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file where a folder should be")
+    failed = call("audit", "functions:first", *functions)
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1] == "longrank: out: File exists"
+    assert "Traceback" not in failed.stderr
+    assert "Traceback" in call("--debug", "audit", "functions:first", *functions).stderr
+
+
 def test_list_shows_every_ranker() -> None:
     from longrank.rankers.zoo import RANKERS
 

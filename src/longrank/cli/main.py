@@ -110,6 +110,12 @@ def run() -> None:
     except BrokenPipeError:  # the reader of a pipe has gone; nothing is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if _state["debug"]:
+            raise
+        place = "" if error.filename is None else f"{error.filename}: "
+        typer.echo(f"longrank: {place}{error.strerror or error}", err=True)
+        sys.exit(1)
 
 
 def _say_interrupted() -> None:
