@@ -105,6 +105,13 @@ def test_what_a_killed_run_scored_does_not_look_saved(folder: Path, request: pyt
     assert rest["times_fewer_tokens"] == pytest.approx(whole["times_fewer_tokens"], rel=0.1)
 
 
+def test_the_window_is_said_when_it_was_probed(folder: Path, request: pytest.FixtureRequest) -> None:
+    done = audit(f"{request.node.name}:whole", *SMALL, "--out", "out", "--probe")
+    assert done.exit_code == 0, done.output
+    assert "Probing the window" in done.stderr
+    assert "The ranker reads all of the longest text tried." in done.stdout
+
+
 def test_a_probe_that_fails_leaves_the_finished_audit(folder: Path, request: pytest.FixtureRequest) -> None:
     with (folder / f"{request.node.name}.py").open("a") as module:
         module.write(

@@ -111,7 +111,7 @@ def audit(
     from longrank.audit.run import audit as run_audit
     from longrank.audit.usage import TIMINGS, Usage, write_paid, write_timings
     from longrank.rankers.adapters import identity, orders_lists
-    from longrank.reports.card import write_card_page
+    from longrank.reports.card import window_words, write_card_page
 
     listwise = listwise or orders_lists(ranker)
     sizes = {"queries": queries, "slots": slots, "distractors": distractors}
@@ -150,6 +150,8 @@ def audit(
             write_card(card, folder / "card.json")
     write_card_page(folder / "card.html", card)
     typer.echo(f"{label}: {outcome_word(result)}. {card.sentence}")
+    if card.window is not None:
+        typer.echo(window_words(card.window))
     typer.echo(f"Card: {folder / 'card.html'} and {folder / 'card.json'}")
     _say_use(card, spent, usage)
     finish(card, fail_if_lost)
@@ -161,9 +163,10 @@ def outcome_word(audit: "Audit") -> str:
 
 
 def _probed(scorer: "Ranker", design: "AuditDesign") -> "Window | None":
-    from longrank.audit.window import probe_window
+    from longrank.audit.window import LONGEST, probe_window
     from longrank.core.errors import LongrankError
 
+    _say(f"Probing the window with texts of up to {LONGEST:,} words.")
     try:
         return probe_window(scorer, tokenizer=design.tokenizer)
     except LongrankError as error:
