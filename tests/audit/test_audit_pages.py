@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from longrank.audit.card import make_card, read_card, write_card
+from longrank.audit.card import Interval, make_card, read_card, write_card
 from longrank.audit.design import AuditDesign
 from longrank.audit.planted import RandomScores, Windowed, WordMatch
 from longrank.audit.run import audit
@@ -57,6 +57,7 @@ def test_a_card_page_carries_verdict_curve_and_window_and_the_same_bytes_again(
     assert page == (tmp_path / "two.html").read_text()
     assert "first &lt;60&gt;" in page
     assert "<svg" in page
+    assert ">chance<" in page
     assert "It reads 60 words" in page
     assert card.sentence.replace("'", "&#39;") in page
 
@@ -77,6 +78,15 @@ def test_a_board_has_a_row_a_card_whatever_their_order(
     assert page.count('scope="row"') == 2
     with pytest.raises(DataError, match="at least one card"):
         write_board(tmp_path / "none.html", [])
+
+
+def test_a_board_explains_shares_above_100_percent_where_it_shows_one(
+    small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    card = make_card(audit(bag_of_words, small, name="bag"))
+    more = card.model_copy(update={"lost": Interval(value=0.9, low=0.7, high=1.2)})
+    assert "over 100%" not in board_table([card]).caption
+    assert "over 100% is lost where the worst slot ranks below chance" in board_table([card, more]).caption
 
 
 def test_a_board_shows_latencies_where_they_are_known(

@@ -233,7 +233,9 @@ def finish(card: "Card", fail_if_lost: float | None) -> None:
     if card.outcome is Outcome.not_auditable:
         raise typer.Exit(1)
     if fail_if_lost is not None and card.lost is not None and card.lost.value > fail_if_lost:
-        typer.echo(f"{card.lost.value:.1%} of the usable signal is lost, more than the {fail_if_lost:.1%} allowed.")
+        typer.echo(
+            f"{min(1.0, card.lost.value):.1%} of the usable signal is lost, more than the {fail_if_lost:.1%} allowed."
+        )
         raise typer.Exit(MISSED)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from longrank.audit.card import Card
 from longrank.core.errors import DataError
-from longrank.reports.card import shown
+from longrank.reports.card import over_words, shown
 from longrank.reports.page import Cell, Column, Section, Table, Value, write_page
 
 
@@ -55,7 +55,8 @@ def board_table(cards: Sequence[Card], *, latencies: Sequence[float | None] = ()
     if timed:
         columns.append(Column("s for 1,000 tokens"))
         rows = [[*row, latency] for row, latency in zip(rows, latencies, strict=True)]
-    return Table(columns, rows, caption="One row a card; click a heading to sort")
+    caption = "One row a card, shares with 95% intervals; click a heading to sort"
+    return Table(columns, rows, caption=caption + over_words([card.lost for card in cards]))
 
 
 def _row(card: Card) -> list[Value | Cell]:

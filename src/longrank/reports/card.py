@@ -49,7 +49,7 @@ def curve_figure(lengths: Sequence[LengthCard]) -> str:
             axes.fill_between(slots, at.curve.low, at.curve.high, color=colour, alpha=0.18, linewidth=0)
             axes.plot(slots, at.curve.mean, color=colour, marker="o", markersize=4, label=f"{at.tokens:,} tokens")
         chance = lengths[0].absent_expected
-        axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label="no evidence")
+        axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label="chance")
         axes.set_xticks(slots)
         axes.set_xlabel("slot of the relevant passage, first to last")
         axes.set_ylabel("mean reciprocal rank")
@@ -75,8 +75,15 @@ def window_words(window: WindowCard) -> str:
 
 
 def shown(estimate: Interval | None) -> str:
-    """Value and interval as percentages, such as ``72% [65%, 79%]``."""
+    """Value and 95% interval as percentages, such as ``72% [65%, 79%]``."""
     return "–" if estimate is None else f"{estimate.value:.0%} [{estimate.low:.0%}, {estimate.high:.0%}]"
+
+
+def over_words(estimates: Sequence[Interval | None]) -> str:
+    """What a share above 100% means, for the caption of a table that shows one."""
+    if not any(estimate is not None and estimate.high > 1 for estimate in estimates):
+        return ""
+    return "; over 100% is lost where the worst slot ranks below chance, or the best one above the passage alone"
 
 
 def _found(card: Card) -> list[Part]:
@@ -129,7 +136,9 @@ def _numbers(card: Card) -> Table:
         ]
         for at in card.lengths
     ]
-    return Table(columns, rows, caption="By length; p-values but Page's are corrected by Holm over lengths and tests")
+    caption = "By length; p-values but Page's are corrected by Holm over lengths and tests"
+    shares = [share for at in card.lengths for share in (at.worst_slot_lost, at.primacy_share)]
+    return Table(columns, rows, caption=caption + over_words(shares))
 
 
 def _method(card: Card) -> str:
