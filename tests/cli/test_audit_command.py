@@ -68,6 +68,14 @@ def test_fewer_queries_than_asked_for_are_said_before_the_start(folder: Path, re
     assert done.stderr.startswith("10 queries (500 were asked for; left out: empty query: 2) x 29 documents")
 
 
+def test_a_wrapped_ranker_is_called_by_its_ranker_and_wrapper(folder: Path, request: pytest.FixtureRequest) -> None:
+    wrapper = 'wrapper = "chunk-max"\n\n[params]\nsize = 60\nstride = 30\n'
+    (folder / "hardened.toml").write_text(f'ranker = "{request.node.name}:whole"\n{wrapper}')
+    assert audit("hardened.toml", *SMALL).exit_code == 0
+    card = read_card(folder / f"audits/{request.node.name}-whole-chunk-max/card.json")
+    assert card.ranker == f"{request.node.name}:whole + chunk-max"
+
+
 def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -110,7 +110,7 @@ def audit(
     from longrank.audit.card import make_card, write_card
     from longrank.audit.run import audit as run_audit
     from longrank.audit.usage import TIMINGS, Usage, write_paid, write_timings
-    from longrank.rankers.adapters import identity, orders_lists
+    from longrank.rankers.adapters import identity, orders_lists, ranker_label
     from longrank.reports.card import window_words, write_card_page
 
     listwise = listwise or orders_lists(ranker)
@@ -278,17 +278,6 @@ def prepare(
         index = BM25.build(passages.values(), Path(folder) / "index")
         source = collection_source(collection, passages, index, settings=settings, tokenizer=counted)
     return make_design(source, settings, counted), collection
-
-
-def ranker_label(ranker: str) -> str:
-    """A ranker's name for a card: the last part of a path, an address without its scheme.
-
-    >>> ranker_label("out/models/maxp/"), ranker_label("https://example.org/v2/rerank"), ranker_label("mod:score")
-    ('maxp', 'example.org/v2/rerank', 'mod:score')
-    """
-    if "://" in ranker:
-        return ranker.partition("://")[2]
-    return ranker.rstrip("/").rpartition("/")[2] or ranker
 
 
 def budget_documents(budget: str | None, price: float | None, *, total: int) -> int | None:

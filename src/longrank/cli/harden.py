@@ -20,7 +20,6 @@ from longrank.cli.audit import (
     make_settings,
     outcome_word,
     prepare,
-    ranker_label,
     say_cost,
 )
 from longrank.cli.models import (
@@ -73,7 +72,7 @@ def harden(
     from longrank.audit.harden import harden as run_harden
     from longrank.audit.harden import write_config
     from longrank.core.errors import SettingsError
-    from longrank.rankers.adapters import identity, orders_lists
+    from longrank.rankers.adapters import identity, orders_lists, ranker_label
     from longrank.reports.board import write_board
     from longrank.reports.card import window_words
 
