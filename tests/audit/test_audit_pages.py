@@ -18,6 +18,7 @@ from longrank.cli.probe import probe as probe_command
 from longrank.core.errors import DataError
 from longrank.reports.board import board_table, write_board
 from longrank.reports.card import write_card_page
+from longrank.reports.page import Cell
 
 
 def app() -> typer.Typer:
@@ -78,6 +79,23 @@ def test_a_board_has_a_row_a_card_whatever_their_order(
     assert page.count('scope="row"') == 2
     with pytest.raises(DataError, match="at least one card"):
         write_board(tmp_path / "none.html", [])
+
+
+def test_a_card_given_twice_is_listed_once(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
+    write_card(make_card(audit(bag_of_words, small, name="bag")), tmp_path / "card.json")
+    given = [str(tmp_path / "card.json")] * 2
+    done = CliRunner().invoke(app(), ["board", *given, "--out", str(tmp_path / "board.html")])
+    assert done.output.startswith("Board of 1 card:")
+    assert (tmp_path / "board.html").read_text().count('scope="row"') == 1
+
+
+def test_only_cards_of_the_same_design_compete(small: AuditDesign, bag_of_words: WordMatch) -> None:
+    whole, first = (make_card(audit(ranker, small, name="r")) for ranker in (bag_of_words, Windowed(bag_of_words, 60)))
+    elsewhere = first.model_copy(update={"design": first.design.model_copy(update={"fingerprint": "other"})})
+    marks = [
+        [cell.best for cell in row if isinstance(cell, Cell)][:2] for row in board_table([whole, first, elsewhere]).rows
+    ]
+    assert marks == [[True, True], [False, False], [False, False]]  # the third has nobody to compare with
 
 
 def test_a_board_explains_shares_above_100_percent_where_it_shows_one(
