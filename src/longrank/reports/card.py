@@ -28,7 +28,8 @@ _CUTS = {
 
 def write_card_page(path: Path, card: Card) -> None:
     """Write the card as one self-contained HTML file."""
-    sections = [Section("What was found", _found(card))]
+    found = _found(card)
+    sections = [Section("What was found", found)] if found else []
     if card.lengths:
         sections += [Section("Controls", [_controls(card)]), Section("Numbers", [_numbers(card)])]
     if card.window is not None:
@@ -87,7 +88,7 @@ def over_words(estimates: Sequence[Interval | None]) -> str:
 
 
 def _found(card: Card) -> list[Part]:
-    parts: list[Part] = [card.sentence]
+    parts: list[Part] = []
     if card.lengths:
         alt = "; ".join(f"{at.tokens} tokens: {', '.join(f'{m:.2f}' for m in at.curve.mean)}" for at in card.lengths)
         caption = "Mean reciprocal rank by slot; bands hold the whole true curve with 95% confidence."
