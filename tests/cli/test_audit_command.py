@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from longrank.audit.card import read_card
 from longrank.cli.main import app
-from longrank.core.errors import SettingsError
+from longrank.core.errors import ModelError, SettingsError
 from longrank.core.types import Query
 from longrank.corpora.catalog.folder import save_collection
 from longrank.synthetic.toy import ToySettings, make_toy
@@ -74,6 +74,13 @@ def test_a_wrapped_ranker_is_called_by_its_ranker_and_wrapper(folder: Path, requ
     assert audit("hardened.toml", *SMALL).exit_code == 0
     card = read_card(folder / f"audits/{request.node.name}-whole-chunk-max/card.json")
     assert card.ranker == f"{request.node.name}:whole + chunk-max"
+
+
+@pytest.mark.parametrize("command", ["audit", "harden"])
+def test_a_misspelt_ranker_is_refused_before_the_data_is_read(command: str) -> None:
+    refused = CliRunner().invoke(app, [command, "minlm", "--data", "nowhere"])
+    assert isinstance(refused.exception, ModelError)
+    assert "no ranker 'minlm'. Did you mean 'minilm'? Give a folder" in str(refused.exception)
 
 
 def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(

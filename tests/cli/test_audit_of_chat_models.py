@@ -51,6 +51,15 @@ def test_the_price_is_said_before_and_the_account_after_and_only_what_must_be_as
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and secret in path.read_text(errors="ignore")]
 
 
+def test_the_price_is_said_without_a_key(ranker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    text = re.sub(r'base_url = "[^"]*", ', "", Path(ranker).read_text())
+    Path(ranker).write_text(text)  # the provider's own address, which needs a key
+    refused = run("audit", ranker, *SMALL, "--listwise")
+    assert "set the environment variable OPENAI_API_KEY" in str(refused.exception)
+    assert "estimate: the whole audit takes at most about" in refused.output
+
+
 def test_a_spent_budget_stops_the_audit_and_a_larger_one_goes_on_where_it_was(ranker: str, asked: list[str]) -> None:
     stopped = run("audit", ranker, *SMALL, "--listwise", "--out", "one", "--budget", "$12")
     assert stopped.exit_code == 1, stopped.output

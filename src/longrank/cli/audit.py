@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from longrank.audit.settings import AuditSettings
     from longrank.audit.usage import Usage
     from longrank.audit.window import Window
-    from longrank.core.contracts import Ranker
+    from longrank.core.contracts import Ranker, Tokenizer
     from longrank.core.types import Collection
     from longrank.rankers.paid import PaidRanker
 
@@ -119,18 +119,17 @@ def audit(
     label = name or ranker_label(ranker)
     folder = out or Path("audits") / re.sub(r"[^\w.-]+", "-", label)
     paying = _paying(ranker, budget=budget, price=price, prices=prices, cache=cache, home=folder)
-    design, _ = prepare(data, settings, tokenizer)
+    usage, counted = Usage(), make_tokenizer(tokenizer)
+    around = _counted(ranker, usage, counted, cache=cache if paying is None else None, listwise=listwise)
+    connect = partial(audited_ranker, ranker, paying, device=device, around=around)
+    known = connect() if paying is None else None  # it may be misspelt; a chat model's price is said without a key
+    design, _ = prepare(data, settings, counted)
     documents = say_cost(design, listwise=listwise, price=price)
-    if paying is None:
-        allowed = budget_documents(budget, price, total=documents)
-    else:
-        allowed, cache = chat_budget(budget)[0], None
+    allowed = budget_documents(budget, price, total=documents) if paying is None else chat_budget(budget)[0]
     _refuse_less_than_a_query(budget, allowed, documents // len(design.queries))
     if paying is not None:
         _say_chat_cost(ranker, paying, design, listwise=listwise)
-    usage = Usage()
-    around = _counted(ranker, usage, design, cache=cache, listwise=listwise)
-    scorer, account = audited_ranker(ranker, paying, device=device, around=around)
+    scorer, account = known or connect()
     with accounted(account, partial(write_paid, folder / TIMINGS, design)):
         result = run_audit(
             scorer,
@@ -207,7 +206,7 @@ def _paying(
 
 
 def _counted(
-    ranker: str, usage: "Usage", design: "AuditDesign", *, cache: Path | None, listwise: bool
+    ranker: str, usage: "Usage", tokenizer: "Tokenizer", *, cache: Path | None, listwise: bool
 ) -> "Callable[[Ranker], Ranker]":
     """What counts a ranker's use and, where a file is given, keeps its scores there."""
     from longrank.audit.memory import RememberedScores
@@ -216,10 +215,10 @@ def _counted(
     from longrank.rankers.adapters import innermost
 
     if cache is None:
-        return lambda scorer: Metered(scorer, design.tokenizer, usage)
+        return lambda scorer: Metered(scorer, tokenizer, usage)
     if listwise:
         raise SettingsError("--cache keeps the scores of single texts, and a listwise ranker's hold only within a list")
-    return lambda scorer: RememberedScores(Metered(scorer, design.tokenizer, usage), cache, innermost(ranker))
+    return lambda scorer: RememberedScores(Metered(scorer, tokenizer, usage), cache, innermost(ranker))
 
 
 def _say(sentence: str) -> None:
@@ -258,7 +257,7 @@ def make_settings(
 
 
 def prepare(
-    data: Path | None, settings: "AuditSettings", tokenizer: TokenizerName
+    data: Path | None, settings: "AuditSettings", tokenizer: "Tokenizer"
 ) -> "tuple[AuditDesign, Collection | None]":
     """The design over a folder's texts, or over the toy world, and the collection where there is one."""
     from tempfile import TemporaryDirectory
@@ -266,18 +265,17 @@ def prepare(
     from longrank.audit.design import make_design
     from longrank.audit.sources import collection_source, cut_passages, evidence_limit, toy_source
 
-    counted = make_tokenizer(tokenizer)
     if data is None:
-        return make_design(toy_source(settings.queries, seed=settings.seed), settings, counted), None
+        return make_design(toy_source(settings.queries, seed=settings.seed), settings, tokenizer), None
     from longrank.corpora.catalog.folder import load_folder
     from longrank.retrieval.bm25 import BM25
 
     collection = load_folder(data)
-    passages = cut_passages(collection, tokens=evidence_limit(settings.lengths[0]), tokenizer=counted)
+    passages = cut_passages(collection, tokens=evidence_limit(settings.lengths[0]), tokenizer=tokenizer)
     with TemporaryDirectory() as folder:
         index = BM25.build(passages.values(), Path(folder) / "index")
-        source = collection_source(collection, passages, index, settings=settings, tokenizer=counted)
-    return make_design(source, settings, counted), collection
+        source = collection_source(collection, passages, index, settings=settings, tokenizer=tokenizer)
+    return make_design(source, settings, tokenizer), collection
 
 
 def budget_documents(budget: str | None, price: float | None, *, total: int) -> int | None:

@@ -32,7 +32,7 @@ from longrank.cli.models import (
     chat_spec,
     paid_ranker,
 )
-from longrank.cli.profile import TokenizerName, TokenizerOption
+from longrank.cli.profile import TokenizerName, TokenizerOption, make_tokenizer
 
 if TYPE_CHECKING:
     from longrank.audit.card import Card
@@ -83,10 +83,10 @@ def harden(
         raise SettingsError(
             f"{ranker} orders lists, and wrappers are for rankers that score single documents: audit it with --listwise"
         )
-    design, collection = prepare(data, settings, tokenizer)
+    scorer, account = audited_ranker(ranker, paying, device=device)  # first: it may be misspelt
+    design, collection = prepare(data, settings, make_tokenizer(tokenizer))
     say_cost(design, listwise=False, price=None)
     typer.echo("Each wrapper that is tried scores as many documents, by parts that were not scored before.", err=True)
-    scorer, account = audited_ranker(ranker, paying, device=device)
     with accounted(account):
         result = run_harden(
             scorer,
