@@ -1,6 +1,7 @@
 """Only position changes: what the documents of a probe share and what they do not."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,3 +172,8 @@ def test_too_few_queries_for_a_verdict_are_refused_with_the_reasons() -> None:
         DataError, match=rf"has 7 queries to audit with \(left out: {why}\), and a verdict takes at least 8"
     ):
         _source_of(_mixed_collection(short=6))
+
+
+def test_a_collection_without_judgements_is_told_what_is_missing() -> None:
+    with pytest.raises(DataError, match=r"'mine' has no judgements.*qrels\.txt .*missing"):
+        _source_of(replace(_mixed_collection(short=7), qrels=Qrels({})))

@@ -83,6 +83,14 @@ def test_a_misspelt_ranker_is_refused_before_the_data_is_read(command: str) -> N
     assert "no ranker 'minlm'. Did you mean 'minilm'? Give a folder" in str(refused.exception)
 
 
+def test_lengths_may_come_in_any_order_and_twice(folder: Path, request: pytest.FixtureRequest) -> None:
+    options = ["--queries", "8", "--slots", "3", "--lengths", "256,192,256", "--out", "out"]
+    assert audit(f"{request.node.name}:whole", *options).exit_code == 0
+    assert read_card(folder / "out/card.json").design.lengths == (192, 256)
+    refused = audit(f"{request.node.name}:whole", "--lengths", "0")
+    assert str(refused.exception) == "--lengths takes 16 tokens or more, got '0'"
+
+
 def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -111,6 +111,11 @@ def collection_source(
     fewer than eight that remain are refused. Filler is cut so short that every slot has a place of its own at the
     smallest length.
     """
+    if not any(collection.qrels.grades.values()):
+        raise DataError(
+            f"collection {collection.name!r} has no judgements, and an audit needs documents judged relevant: is its "
+            "qrels.txt (BEIR: qrels/test.tsv) missing?"
+        )
     counted, seed, shortest = tokenizer or WordTokenizer(), settings.seed, settings.lengths[0]
     limit = evidence_limit(shortest)
     evidence, left_out = _evidence(collection, counted, limit)

@@ -242,7 +242,7 @@ def make_settings(
     sizes: "Mapping[str, int | None]", lengths: str | None, *, quick: bool, tolerance: float | None, seed: int
 ) -> "AuditSettings":
     """Settings from options; what is not given is that of the quick or the usual audit."""
-    from longrank.audit.settings import QUICK, AuditSettings
+    from longrank.audit.settings import QUICK, SHORTEST, AuditSettings
     from longrank.core.errors import SettingsError
     from longrank.core.settings import parse_settings
 
@@ -250,9 +250,11 @@ def make_settings(
     table |= {name: size for name, size in sizes.items() if size is not None}
     if lengths is not None:
         try:
-            table["lengths"] = tuple(int(part) for part in lengths.split(","))
+            table["lengths"] = tuple(sorted({int(part) for part in lengths.split(",")}))
         except ValueError:
             raise SettingsError(f"--lengths takes numbers such as 512,1024, got {lengths!r}") from None
+        if table["lengths"][0] < SHORTEST:
+            raise SettingsError(f"--lengths takes {SHORTEST} tokens or more, got {lengths!r}")
     return parse_settings(AuditSettings, table, source="audit options")
 
 
