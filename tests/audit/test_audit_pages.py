@@ -113,13 +113,13 @@ def test_a_board_shows_latencies_where_they_are_known(
     cards = [make_card(audit(bag_of_words, small, name=name)) for name in ("b", "a")]
     table = board_table(cards, latencies=[None, 0.25])
     assert table.columns[-1].heading == "s for 1,000 tokens"
-    assert [row[-1] for row in table.rows] == [None, 0.25]
+    assert [row[-1] for row in table.rows] == [Cell(None), Cell(0.25, "0.250")]
     assert len(board_table(cards).columns) == len(table.columns) - 1
     write_card(cards[0], tmp_path / "card.json")
-    (tmp_path / "timings.json").write_text('{"seconds_per_1000_tokens": 0.125}')
+    (tmp_path / "timings.json").write_text('{"seconds_per_1000_tokens": 0.0000125}')
     done = CliRunner().invoke(app(), ["board", str(tmp_path / "card.json"), "--out", str(tmp_path / "board.html")])
     assert done.exit_code == 0, done.output
-    assert "0.125" in (tmp_path / "board.html").read_text()
+    assert "0.0000125" in (tmp_path / "board.html").read_text()
 
 
 def test_the_audit_command_writes_a_card_and_fails_when_too_much_is_lost(

@@ -71,6 +71,11 @@ def test_timings_hold_latency_and_savings_and_add_up_over_runs(tmp_path: Path, s
     assert facts["times_fewer_tokens"] == round(facts["naive_tokens"] / 20_000, 2)
 
 
+def test_a_fast_ranker_has_a_latency_too(small: AuditDesign) -> None:
+    facts = timings(Usage(1, 100, 123_000_000, 1.0), small, queries=1)
+    assert facts["seconds_per_1000_tokens"] == 0.00000813  # 1 / 123,000
+
+
 def test_timings_of_another_audit_are_not_added(tmp_path: Path, small: AuditDesign, design: AuditDesign) -> None:
     path = tmp_path / "timings.json"
     write_timings(path, Usage(2, 55, 10_000, 1.5), design, queries=1)

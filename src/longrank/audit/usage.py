@@ -1,6 +1,7 @@
 """What an audit cost: calls, texts, tokens and time, against a design that scores every list anew."""
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -82,7 +83,7 @@ def timings(usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any
         "queries": queries,
         **vars(usage) | {"retried": dict(usage.retried)},
         "milliseconds_per_text": round(1000 * usage.seconds / usage.texts, 3) if usage.texts else None,
-        "seconds_per_1000_tokens": round(1000 * usage.seconds / usage.tokens, 4) if usage.tokens else None,
+        "seconds_per_1000_tokens": _significant(1000 * usage.seconds / usage.tokens) if usage.tokens else None,
         "naive_documents": naive_cost(design.settings) * queries,
         "naive_tokens": naive,
         "times_fewer_tokens": round(naive / usage.tokens, 2) if usage.tokens else None,
@@ -119,6 +120,24 @@ def read_latency(folder: Path) -> float | None:
         return None if found is None else float(found)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def latency_words(seconds: float) -> str:
+    """Seconds to three significant digits, whatever their size.
+
+    >>> latency_words(0.0000281), latency_words(0.25), latency_words(12.3)
+    ('0.0000281', '0.250', '12.3')
+    """
+    return f"{seconds:.{_decimals(seconds)}f}"
+
+
+def _significant(value: float) -> float:
+    return round(value, _decimals(value))
+
+
+def _decimals(value: float) -> int:
+    """Decimals of three significant digits."""
+    return max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
 
 
 def _earlier(path: Path, design: AuditDesign) -> dict[str, Any]:

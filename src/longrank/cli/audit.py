@@ -175,11 +175,13 @@ def _probed(scorer: "Ranker", design: "AuditDesign") -> "Window | None":
 
 def _say_use(card: "Card", spent: "Mapping[str, Any]", usage: "Usage") -> None:
     """What was asked, how much that saved, and what was odd about the answers."""
+    from longrank.audit.usage import latency_words
+
     if spent["tokens"] and spent["queries"]:
         fewer = f", {spent['times_fewer_tokens']} times fewer tokens than scoring each list anew"
         typer.echo(
             f"{spent['texts']:,} texts of {spent['tokens']:,} tokens were scored{'' if card.design.listwise else fewer}"
-            f", at {spent['seconds_per_1000_tokens']} s for 1,000 tokens."
+            f", at {latency_words(spent['seconds_per_1000_tokens'])} s for 1,000 tokens."
         )
     if card.unstable_queries:
         typer.echo(f"{card.unstable_queries} of {card.queries_answered} queries were scored differently on a re-run.")

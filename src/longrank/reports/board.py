@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from longrank.audit.card import Card, card_json
+from longrank.audit.usage import latency_words
 from longrank.core.errors import DataError
 from longrank.reports.card import over_words, shown
 from longrank.reports.page import Cell, Column, Section, Table, Value, write_page
@@ -66,7 +67,7 @@ def board_table(cards: Sequence[Card], *, latencies: Sequence[float | None] = ()
     rows = [_row(card, *best) for card, best in zip(cards, marks, strict=True)]
     if timed:
         columns.append(Column("s for 1,000 tokens"))
-        rows = [[*row, latency] for row, latency in zip(rows, latencies, strict=True)]
+        rows = [[*row, _latency(seconds)] for row, seconds in zip(rows, latencies, strict=True)]
     caption = "One row a card, shares with 95% intervals; click a heading to sort"
     return Table(columns, rows, caption=caption + over_words([card.lost for card in cards]))
 
@@ -92,6 +93,10 @@ def _best(cards: Sequence[Card], values: Sequence[float | None], pick: Callable[
         and round(value, _DECIMALS) == pick(rivals)
         for card, value in zip(cards, values, strict=True)
     ]
+
+
+def _latency(seconds: float | None) -> Cell:
+    return Cell(None) if seconds is None else Cell(seconds, latency_words(seconds))
 
 
 def _mean_rr(card: Card) -> float | None:
