@@ -14,4 +14,5 @@ longrank audit my_ranker:score --quick --queries 24 --lengths 256 --out audits/m
 longrank harden my_ranker:score --quick --queries 24 --lengths 256 --out hardened
 longrank board audits/mine/card.json hardened/calibrated-max.json --out board.html
 # [gate]
-longrank audit my_ranker:score --quick --queries 24 --lengths 256 --out audits/mine --fail-if-lost 0.10 || echo "exit code $?"
+rm -rf audits/release
+longrank audit my_ranker:score --quick --queries 24 --lengths 256 --out audits/release --fail-if-lost 0.10 || echo "exit code $?"

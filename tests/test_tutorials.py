@@ -70,6 +70,7 @@ def test_the_commands_of_a_tutorial_run(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     if path.stem == "choose_a_ranker":
         assert "exit code 3" in done.stdout, "the gate must close"
+        assert "77 in all" in done.stdout, "so many scored texts does the tutorial speak of"
         assert (tmp_path / "hardened" / "hardened.toml").is_file()
 
 

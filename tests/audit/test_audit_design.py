@@ -1,6 +1,7 @@
 """Only position changes: what the documents of a probe share and what they do not."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,25 +134,46 @@ class _FixedRetriever:
         return Run("fixed", {query.id: row for query in queries})  # type: ignore[attr-defined]
 
 
-def test_a_collection_gives_gold_spans_short_documents_and_counts_the_rest() -> None:
-    sentences = [f"Sentence {n} says nothing of note about the weather. " for n in range(60)]
+def _mixed_collection(*, short: int) -> Collection:
+    """A query whose answer is a span, so many whose answers are short documents, and two that cannot be used."""
+    weather = "".join(f"Sentence {n} says nothing of note about the weather. " for n in range(60))
     documents = {
-        "long": Document("long", "".join(sentences) + "The answer is here."),
+        "long": Document("long", weather + "The answer is here."),
         "short": Document("short", "A short answer."),
-        "other": Document("other", "".join(sentences)),
+        "other": Document("other", weather),
     }
-    start = documents["long"].text.index("The answer")
-    collection = Collection(
+    whole = [f"whole{n}" for n in range(short)]
+    return Collection(
         "mine",
         documents,
-        {name: Query(name, f"question {name}") for name in ("spanned", "whole", "unspanned", "unjudged")},
-        Qrels({"spanned": {"long": 1}, "whole": {"short": 2, "long": 1}, "unspanned": {"other": 1}}),
-        (GoldSpan("spanned", "long", CharSpan(start, len(documents["long"].text)), "gold"),),
+        {name: Query(name, f"question {name}") for name in ("spanned", *whole, "unspanned", "unjudged")},
+        Qrels({"spanned": {"long": 1}, "unspanned": {"other": 1}, **{name: {"short": 2, "long": 1} for name in whole}}),
+        (GoldSpan("spanned", "long", CharSpan(len(weather), len(documents["long"].text)), "gold"),),
     )
+
+
+def _source_of(collection: Collection) -> Source:
     passages = cut_passages(collection, tokens=20, tokenizer=WordTokenizer())
     retriever = _FixedRetriever(list(passages))
-    found = collection_source(collection, passages, retriever, settings=AuditSettings(slots=3, lengths=(96,)))
-    assert dict(found.evidence) == {"spanned": "The answer is here.", "whole": "A short answer."}
+    return collection_source(collection, passages, retriever, settings=AuditSettings(slots=3, lengths=(96,)))
+
+
+def test_a_collection_gives_gold_spans_short_documents_and_counts_the_rest() -> None:
+    found = _source_of(_mixed_collection(short=7))
+    assert found.evidence == {"spanned": "The answer is here."} | {f"whole{n}": "A short answer." for n in range(7)}
     assert dict(found.left_out) == {"no relevant document": 1, "evidence too long or unknown": 1}
     assert not any("The answer" in passage for passage in found.hard["spanned"])
-    assert "A short answer." not in found.hard["whole"]
+    assert "A short answer." not in found.hard["whole0"]
+
+
+def test_too_few_queries_for_a_verdict_are_refused_with_the_reasons() -> None:
+    why = "no relevant document: 1, evidence too long or unknown: 1"
+    with pytest.raises(
+        DataError, match=rf"has 7 queries to audit with \(left out: {why}\), and a verdict takes at least 8"
+    ):
+        _source_of(_mixed_collection(short=6))
+
+
+def test_a_collection_without_judgements_is_told_what_is_missing() -> None:
+    with pytest.raises(DataError, match=r"'mine' has no judgements.*qrels\.txt .*missing"):
+        _source_of(replace(_mixed_collection(short=7), qrels=Qrels({})))

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from longrank.audit.card import make_card, read_card, write_card
+from longrank.audit.card import Interval, make_card, read_card, write_card
 from longrank.audit.design import AuditDesign
 from longrank.audit.planted import RandomScores, Windowed, WordMatch
 from longrank.audit.run import audit
@@ -18,6 +18,7 @@ from longrank.cli.probe import probe as probe_command
 from longrank.core.errors import DataError
 from longrank.reports.board import board_table, write_board
 from longrank.reports.card import write_card_page
+from longrank.reports.page import Cell
 
 
 def app() -> typer.Typer:
@@ -57,8 +58,9 @@ def test_a_card_page_carries_verdict_curve_and_window_and_the_same_bytes_again(
     assert page == (tmp_path / "two.html").read_text()
     assert "first &lt;60&gt;" in page
     assert "<svg" in page
+    assert ">chance<" in page
     assert "It reads 60 words" in page
-    assert card.sentence.replace("'", "&#39;") in page
+    assert page.count(card.sentence.replace("'", "&#39;")) == 1
 
 
 def test_a_card_without_a_verdict_has_a_page_too(tmp_path: Path, small: AuditDesign) -> None:
@@ -79,19 +81,45 @@ def test_a_board_has_a_row_a_card_whatever_their_order(
         write_board(tmp_path / "none.html", [])
 
 
+def test_a_card_given_twice_is_listed_once(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
+    write_card(make_card(audit(bag_of_words, small, name="bag")), tmp_path / "card.json")
+    given = [str(tmp_path / "card.json")] * 2
+    done = CliRunner().invoke(app(), ["board", *given, "--out", str(tmp_path / "board.html")])
+    assert done.output.startswith("Board of 1 card:")
+    assert (tmp_path / "board.html").read_text().count('scope="row"') == 1
+
+
+def test_only_cards_of_the_same_design_compete(small: AuditDesign, bag_of_words: WordMatch) -> None:
+    whole, first = (make_card(audit(ranker, small, name="r")) for ranker in (bag_of_words, Windowed(bag_of_words, 60)))
+    elsewhere = first.model_copy(update={"design": first.design.model_copy(update={"fingerprint": "other"})})
+    marks = [
+        [cell.best for cell in row if isinstance(cell, Cell)][:2] for row in board_table([whole, first, elsewhere]).rows
+    ]
+    assert marks == [[True, True], [False, False], [False, False]]  # the third has nobody to compare with
+
+
+def test_a_board_explains_shares_above_100_percent_where_it_shows_one(
+    small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    card = make_card(audit(bag_of_words, small, name="bag"))
+    more = card.model_copy(update={"lost": Interval(value=0.9, low=0.7, high=1.2)})
+    assert "over 100%" not in board_table([card]).caption
+    assert "over 100% is lost where the worst slot ranks below chance" in board_table([card, more]).caption
+
+
 def test_a_board_shows_latencies_where_they_are_known(
     tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
 ) -> None:
     cards = [make_card(audit(bag_of_words, small, name=name)) for name in ("b", "a")]
     table = board_table(cards, latencies=[None, 0.25])
     assert table.columns[-1].heading == "s for 1,000 tokens"
-    assert [row[-1] for row in table.rows] == [None, 0.25]
+    assert [row[-1] for row in table.rows] == [Cell(None), Cell(0.25, "0.250")]
     assert len(board_table(cards).columns) == len(table.columns) - 1
     write_card(cards[0], tmp_path / "card.json")
-    (tmp_path / "timings.json").write_text('{"seconds_per_1000_tokens": 0.125}')
+    (tmp_path / "timings.json").write_text('{"seconds_per_1000_tokens": 0.0000125}')
     done = CliRunner().invoke(app(), ["board", str(tmp_path / "card.json"), "--out", str(tmp_path / "board.html")])
     assert done.exit_code == 0, done.output
-    assert "0.125" in (tmp_path / "board.html").read_text()
+    assert "0.0000125" in (tmp_path / "board.html").read_text()
 
 
 def test_the_audit_command_writes_a_card_and_fails_when_too_much_is_lost(
@@ -113,6 +141,22 @@ def test_the_audit_command_writes_a_card_and_fails_when_too_much_is_lost(
     assert Path("board.html").is_file()
 
 
+def test_a_ranker_that_cannot_be_audited_exits_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mute_functions.py").write_text("def mute(query, texts):\n    return [0.0] * len(texts)\n")
+    small = ["--queries", "8", "--slots", "3", "--lengths", "192"]
+    done = CliRunner().invoke(app(), ["audit", "mute_functions:mute", *small])
+    assert done.exit_code == 1, done.output
+    assert "mute_functions:mute: not auditable. " in done.output
+
+
+@pytest.mark.parametrize("share", ["-0.1", "10"])
+@pytest.mark.parametrize("command", ["audit", "harden"])
+def test_the_share_that_may_be_lost_lies_between_0_and_1(command: str, share: str) -> None:
+    done = CliRunner().invoke(app(), [command, "minilm", "--fail-if-lost", share])
+    assert done.exit_code == 2, done.output
+
+
 def test_the_probe_command_says_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("probed_functions.py").write_text(MODULE)
@@ -121,12 +165,23 @@ def test_the_probe_command_says_what_is_read(tmp_path: Path, monkeypatch: pytest
     assert "It reads 60 words" in done.output
 
 
+def test_only_the_probe_command_advises_its_own_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("short_functions.py").write_text("def short(query, texts):\n    raise MemoryError('too long')\n")
+    probed = CliRunner().invoke(app(), ["probe", "short_functions:short"])
+    assert "the ranker failed on a text of 512 words (MemoryError: too long): try a smaller" in str(probed.exception)
+    hardened = CliRunner().invoke(app(), ["harden", "short_functions:short", "--quick"])
+    assert "the ranker failed on a text of 512 words" in str(hardened.exception)
+    assert "--longest" not in str(hardened.exception)
+
+
 def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("hardened_functions.py").write_text(MODULE)
     small = ["--queries", "8", "--slots", "3", "--lengths", "192", "--most-cost", "1", "--fail-if-lost", "0.1"]
     done = CliRunner().invoke(app(), ["harden", "hardened_functions:first", *small])
     assert done.exit_code == 3, done.output
+    assert "of the usable signal is lost, more than the 10.0% allowed" in done.output
     assert "It reads 60 words" in done.output
     assert not Path("hardened/hardened.toml").exists()  # every wrapper reads more than it may, so nothing passed
     assert "No wrapper passed" in Path("hardened/board.html").read_text()
@@ -135,3 +190,17 @@ def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypa
     assert done.exit_code == 0, done.output
     assert "Do nothing" in Path("whole/board.html").read_text()
     assert Path("whole/hardened.toml").read_text() == 'ranker = "hardened_functions:whole"\n'
+
+
+def test_hardening_leaves_no_advice_or_card_of_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rehardened_functions.py").write_text(MODULE)
+    Path("hardened").mkdir()
+    written = {"hardened.toml", "rotate.json", "rotate.html", "chunk-max.json", "notes.json"}
+    for name in written:
+        (Path("hardened") / name).write_text("of an earlier run")
+    small = ["--queries", "8", "--slots", "3", "--lengths", "192", "--most-cost", "1"]
+    done = CliRunner().invoke(app(), ["harden", "rehardened_functions:first", *small])
+    assert done.exit_code == 0, done.output
+    kept = {path.name for path in Path("hardened").iterdir() if path.is_file()}
+    assert kept == {"bare.json", "bare.html", "board.html", "notes.json"}

@@ -62,13 +62,18 @@ def test_a_meter_counts_calls_texts_tokens_and_failures() -> None:
 def test_timings_hold_latency_and_savings_and_add_up_over_runs(tmp_path: Path, small: AuditDesign) -> None:
     path = tmp_path / "timings.json"
     write_timings(path, Usage(2, 55, 10_000, 1.5), small, queries=1)
-    facts = write_timings(path, Usage(2, 55, 10_000, 0.5), small, queries=2)
+    facts = write_timings(path, Usage(2, 55, 10_000, 0.5), small, queries=1)
     assert json.loads(path.read_text()) == facts
     assert (facts["calls"], facts["texts"], facts["tokens"], facts["seconds"]) == (4, 110, 20_000, 2.0)
     assert facts["seconds_per_1000_tokens"] == 0.1  # 2 s / 20
     assert facts["milliseconds_per_text"] == pytest.approx(2000 / 110, abs=1e-3)
     assert facts["naive_documents"] == 2 * 2 * 7 * 21  # queries x lengths x targets x list
     assert facts["times_fewer_tokens"] == round(facts["naive_tokens"] / 20_000, 2)
+
+
+def test_a_fast_ranker_has_a_latency_too(small: AuditDesign) -> None:
+    facts = timings(Usage(1, 100, 123_000_000, 1.0), small, queries=1)
+    assert facts["seconds_per_1000_tokens"] == 0.00000813  # 1 / 123,000
 
 
 def test_timings_of_another_audit_are_not_added(tmp_path: Path, small: AuditDesign, design: AuditDesign) -> None:

@@ -10,8 +10,19 @@ import pytest
 from longrank.audit.card import card_json, make_card, read_card, write_card
 from longrank.audit.design import AuditDesign
 from longrank.audit.planted import Noisy, RandomScores, Windowed, WordMatch, decaying, ends_first, words
-from longrank.audit.response import PATIENCE, ask, checked_scores, collect, margin, reciprocal_rank
+from longrank.audit.response import (
+    PATIENCE,
+    LengthResponse,
+    QueryResponse,
+    Responses,
+    ask,
+    checked_scores,
+    collect,
+    margin,
+    reciprocal_rank,
+)
 from longrank.audit.run import audit
+from longrank.audit.settings import AuditSettings
 from longrank.audit.verdict import Outcome, expected_absent, judge
 from longrank.audit.wrappers import chunk_max
 from longrank.core.errors import BadScore, DataError
@@ -183,10 +194,58 @@ def test_an_audit_interrupted_anywhere_resumes_to_the_identical_card(
     assert resumed.calls == 2 * (8 - stop_after // 2)  # two calls a query, finished queries are not asked again
 
 
+def test_answers_of_an_earlier_run_are_announced(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
+    said: list[str] = []
+    journal = tmp_path / "responses.jsonl"
+    audit(bag_of_words, small, name="bag", journal=journal, budget=200, announce=said.append)
+    assert not [sentence for sentence in said if "earlier" in sentence]
+    audit(bag_of_words, small, name="bag", journal=journal, announce=said.append)
+    assert f"3 of 8 queries were answered by an earlier run; remove {journal} to ask them again" in said
+
+
+def test_a_journal_without_answers_gives_way_to_another_audit(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    journal = tmp_path / "responses.jsonl"
+    audit(bag_of_words, small, name="one", journal=journal, budget=1)  # not enough for a query
+    assert audit(bag_of_words, small, name="two", journal=journal).responses.complete
+    assert len(journal.read_text().splitlines()) == 1 + 8
+
+
 def test_a_journal_of_another_ranker_is_refused(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
     audit(bag_of_words, small, name="one", journal=tmp_path / "responses.jsonl")
     with pytest.raises(DataError, match="another ranker, data or settings"):
         audit(bag_of_words, small, name="two", journal=tmp_path / "responses.jsonl")
+
+
+def _answers(planted: tuple[float, ...], isolated: float, absent: float) -> Responses:
+    """Answers of twenty queries around these reciprocal ranks."""
+    jitter = np.linspace(0.98, 1.02, 20)
+    records = [
+        QueryResponse(
+            f"q{n}",
+            (LengthResponse(256, tuple(planted), (0.0,) * 3, isolated * by, absent, (planted[0], planted[-1] * by)),),
+            rerun=0.0,
+        )
+        for n, by in enumerate(jitter)
+    ]
+    return Responses(tuple(records), len(records))
+
+
+@pytest.mark.parametrize(
+    ("planted", "ending"),
+    [
+        ((0.9, 0.5, 0.05), "at slot 3 of 3 and not at slot 1: there its document ranks below chance."),
+        ((1.0, 0.5, 0.2), "at slot 3 of 3 and not at slot 1: at slot 1 its document ranks above the passage alone."),
+    ],
+)
+def test_more_than_the_whole_signal_is_said_to_be_all_of_it_and_why(planted: tuple[float, ...], ending: str) -> None:
+    settings = AuditSettings(queries=20, slots=3, lengths=(256,), draws=199)
+    found = judge(_answers(planted, isolated=0.8, absent=0.15), settings)
+    assert found.lost is not None
+    assert found.lost.value > 1
+    assert "loses all of the usable signal (95% interval over 100%)" in found.reason
+    assert found.reason.endswith(ending)
 
 
 def test_a_budget_stops_before_it_is_exceeded_and_the_next_run_goes_on(

@@ -1,6 +1,7 @@
 """``longrank audit`` for real: on a folder's own texts, with a memory, on a budget, and with a chat model's order."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from typer.testing import CliRunner, Result
 
 from longrank.audit.card import read_card
 from longrank.cli.main import app
-from longrank.core.errors import SettingsError
+from longrank.core.errors import ModelError, SettingsError
+from longrank.core.types import Query
 from longrank.corpora.catalog.folder import save_collection
 from longrank.synthetic.toy import ToySettings, make_toy
 
@@ -56,6 +58,39 @@ def test_a_folders_own_texts_are_audited_with_bm25_for_the_hard_passages(
     assert "times fewer tokens" in " ".join(done.output.split())
 
 
+def test_fewer_queries_than_asked_for_are_said_before_the_start(folder: Path, request: pytest.FixtureRequest) -> None:
+    toy = make_toy(ToySettings(train=0, dev=0, test=12)).toy
+    blank = {query_id: Query(query_id, "  ") for query_id in list(toy.queries)[:2]}
+    save_collection(replace(toy, queries={**toy.queries, **blank}), folder / "mine")
+    options = ["--queries", "500", "--slots", "3", "--lengths", "192", "--out", "out"]
+    done = audit(f"{request.node.name}:whole", "--data", folder / "mine", *options)
+    assert done.exit_code == 0, done.output
+    assert done.stderr.startswith("10 queries (500 were asked for; left out: empty query: 2) x 29 documents")
+
+
+def test_a_wrapped_ranker_is_called_by_its_ranker_and_wrapper(folder: Path, request: pytest.FixtureRequest) -> None:
+    wrapper = 'wrapper = "chunk-max"\n\n[params]\nsize = 60\nstride = 30\n'
+    (folder / "hardened.toml").write_text(f'ranker = "{request.node.name}:whole"\n{wrapper}')
+    assert audit("hardened.toml", *SMALL).exit_code == 0
+    card = read_card(folder / f"audits/{request.node.name}-whole-chunk-max/card.json")
+    assert card.ranker == f"{request.node.name}:whole + chunk-max"
+
+
+@pytest.mark.parametrize("command", ["audit", "harden"])
+def test_a_misspelt_ranker_is_refused_before_the_data_is_read(command: str) -> None:
+    refused = CliRunner().invoke(app, [command, "minlm", "--data", "nowhere"])
+    assert isinstance(refused.exception, ModelError)
+    assert "no ranker 'minlm'. Did you mean 'minilm'? Give a folder" in str(refused.exception)
+
+
+def test_lengths_may_come_in_any_order_and_twice(folder: Path, request: pytest.FixtureRequest) -> None:
+    options = ["--queries", "8", "--slots", "3", "--lengths", "256,192,256", "--out", "out"]
+    assert audit(f"{request.node.name}:whole", *options).exit_code == 0
+    assert read_card(folder / "out/card.json").design.lengths == (192, 256)
+    refused = audit(f"{request.node.name}:whole", "--lengths", "0")
+    assert str(refused.exception) == "--lengths takes 16 tokens or more, got '0'"
+
+
 def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -63,6 +98,7 @@ def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     stopped = audit(ranker, *SMALL, "--out", "one", "--cache", "scores.sqlite", "--budget", "$0.06", "--price", "1")
     assert stopped.exit_code == 1
     assert "the budget of 60 documents is used up" in stopped.output
+    assert f"{ranker}: not finished. 2 of 8 queries were answered" in stopped.output
     assert read_card(folder / "one/card.json").queries_answered == 2  # 29 documents a query
     assert audit(ranker, *SMALL, "--out", "one", "--cache", "scores.sqlite").exit_code == 0
     again = audit(ranker, *SMALL, "--out", "two", "--cache", "scores.sqlite")
@@ -70,6 +106,33 @@ def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     assert (folder / "one/card.json").read_bytes() == (folder / "two/card.json").read_bytes()
     assert json.loads((folder / "one/timings.json").read_text())["texts"] == 8 * 29
     assert json.loads((folder / "two/timings.json").read_text())["texts"] == 8 * 2  # the re-run alone is asked again
+
+
+@pytest.mark.parametrize("budget", [["28"], ["$0.028", "--price", "1"], ["-1"]])
+def test_a_budget_of_less_than_a_query_is_refused_before_anything_is_scored(folder: Path, budget: list[str]) -> None:
+    (folder / "little.py").write_text(MODULE)
+    refused = audit("little:whole", *SMALL, "--out", "out", "--budget", *budget)
+    assert isinstance(refused.exception, SettingsError)
+    assert "and one query takes 29" in str(refused.exception)
+    assert not (folder / "out").exists()
+
+
+def test_what_a_killed_run_scored_does_not_look_saved(folder: Path, request: pytest.FixtureRequest) -> None:
+    ranker = f"{request.node.name}:whole"
+    assert audit(ranker, *SMALL, "--out", "whole").exit_code == 0
+    audit(ranker, *SMALL, "--out", "out", "--budget", "180")
+    (folder / "out/timings.json").unlink()  # as after a kill: six answers are there, what they took is not
+    assert audit(ranker, *SMALL, "--out", "out").exit_code == 0
+    whole, rest = (json.loads((folder / name / "timings.json").read_text()) for name in ("whole", "out"))
+    assert rest["queries"] == 2
+    assert rest["times_fewer_tokens"] == pytest.approx(whole["times_fewer_tokens"], rel=0.1)
+
+
+def test_the_window_is_said_when_it_was_probed(folder: Path, request: pytest.FixtureRequest) -> None:
+    done = audit(f"{request.node.name}:whole", *SMALL, "--out", "out", "--probe")
+    assert done.exit_code == 0, done.output
+    assert "Probing the window" in done.stderr
+    assert "The ranker reads all of the longest text tried." in done.stdout
 
 
 def test_a_probe_that_fails_leaves_the_finished_audit(folder: Path, request: pytest.FixtureRequest) -> None:
@@ -104,7 +167,7 @@ def test_a_chat_models_order_is_audited_list_by_list(folder: Path) -> None:
     chat = f'{{ name = "scripted", params = {{ replies = {replies} }} }}'
     (folder / "gpt.toml").write_text(f'name = "rankgpt"\nparams = {{ tokenizer = "words", chat = {chat} }}\n')
     done = audit("gpt.toml", *SMALL, "--distractors", "4")  # nobody has to say that it orders lists
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 1, done.output
     card = read_card(folder / "audits/gpt.toml/card.json")
     assert card.outcome == "not auditable"  # it leaves every list as it was, evidence or not
     assert card.design.listwise

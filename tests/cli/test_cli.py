@@ -62,6 +62,38 @@ def test_wrong_usage_exits_2_and_a_failure_exits_1_in_one_sentence(tmp_path: Pat
     assert "Traceback" in call("--debug", "evaluate", bad, "--qrels", tmp_path / "qrels").stderr
 
 
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The options of a small audit, in a folder with two functions to audit."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "functions.py").write_text(
+        "def first(query, texts):\n    return [len({*query.split()} & {*text.split()[:60]}) for text in texts]\n"
+        "def interrupted(query, texts):\n    raise KeyboardInterrupt\n"
+    )
+    return ["--queries", "12", "--slots", "3", "--lengths", "192", "--out", "out"]
+
+
+def test_an_interrupt_says_that_the_command_goes_on_and_exits_130(functions: list[str]) -> None:
+    interrupted = call("audit", "functions:interrupted", *functions)
+    assert interrupted.returncode == 130
+    assert interrupted.stderr.splitlines()[-1] == ("longrank: interrupted; the same command goes on where this one was")
+
+
+def test_a_threshold_that_was_missed_exits_3(functions: list[str]) -> None:
+    missed = call("audit", "functions:first", *functions, "--fail-if-lost", "0.1")
+    assert missed.returncode == 3, missed.stderr
+    assert "more than the 10.0% allowed" in missed.stdout
+
+
+def test_a_place_that_cannot_be_written_to_is_named_in_one_sentence(functions: list[str], tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file where a folder should be")
+    failed = call("audit", "functions:first", *functions)
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1] == "longrank: out: File exists"
+    assert "Traceback" not in failed.stderr
+    assert "Traceback" in call("--debug", "audit", "functions:first", *functions).stderr
+
+
 def test_list_shows_every_ranker() -> None:
     from longrank.rankers.zoo import RANKERS
 

@@ -89,7 +89,7 @@ class Hardened:
         value, trial = min(by_loss, key=lambda found: found[0])
         label = "" if trial.wrapper is None else trial.wrapper.name
         needed = trial.audit.findings.queries_needed
-        return f"{label} lost least ({value:.0%}) and may pass with {needed or 'more'} queries. "
+        return f"{label} lost least ({min(1.0, value):.0%}) and may pass with {needed or 'more'} queries. "
 
 
 class HardenedSettings(Settings):

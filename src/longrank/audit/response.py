@@ -70,13 +70,14 @@ class QueryResponse:
 class Responses:
     """The answers of a whole audit, in the order of the design, and what went wrong by kind.
 
-    ``seconds`` counts what this process asked, not what was found on disk; it belongs to no card.
+    ``fresh`` and ``seconds`` count what this process asked, not what was found on disk; they belong to no card.
     """
 
     records: tuple[QueryResponse, ...]
     asked: int
     problems: Mapping[str, int] = field(default_factory=dict)
     stopped: str = ""
+    fresh: int = 0
     seconds: float = 0.0
 
     @property
@@ -221,15 +222,18 @@ def collect(
 
     ``identity`` is whatever changes when the ranker does: a journal of another one is refused.
     Stops early when the next query would score more than ``budget`` documents in this process, when the ranker says
-    that its own budget is spent, or after a few failures in a row; ``stopped`` then says so. ``announce`` is told a few
-    times how long the rest will take.
+    that its own budget is spent, or after a few failures in a row; ``stopped`` then says so. ``announce`` is told how
+    many answers were found in the journal, and a few times how long the rest will take.
     """
     whole = fingerprint("audit-1", design.fingerprint, name, identity, listwise)
     done = {} if journal is None else read_journal(journal, whole)
+    if done and announce is not None:
+        found = f"{len(done)} of {len(design.queries)} queries were answered by an earlier run"
+        announce(f"{found}; remove {journal} to ask them again")
     problems: Counter[str] = Counter()
     spent, in_a_row, stopped, started = 0, 0, "", time.perf_counter()
     cost = cost_per_query(design.settings, listwise=listwise)
-    asked, missing = 0, len(design.queries) - len(done)
+    asked, known, missing = 0, len(done), len(design.queries) - len(done)
     milestones = {1, missing // 4, missing // 2, 3 * missing // 4}
     with Meter(f"auditing {name}", total=len(design.queries), done=len(done)) as meter:
         for query in _missing(design.queries, done):
@@ -264,7 +268,8 @@ def collect(
             if announce is not None and asked in milestones:
                 announce(_time_left(time.perf_counter() - started, asked, missing - asked))
     records = tuple(done[query.id] for query in design.queries if query.id in done)
-    return Responses(records, len(design.queries), dict(problems), stopped, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Responses(records, len(design.queries), dict(problems), stopped, len(done) - known, seconds)
 
 
 def cost_per_query(settings: AuditSettings, *, listwise: bool = False) -> int:
@@ -294,11 +299,15 @@ def read_journal(path: Path, identity: str) -> dict[str, QueryResponse]:
         lines = [json.loads(line) for line in whole.splitlines()]
     except ValueError as error:
         raise DataError(f"{path} is damaged ({error}); remove it to start the audit again") from None
-    if not lines:
+    if not lines or (len(lines) == 1 and set(lines[0]) == {"audit"}):  # nothing was answered yet
+        path.write_text("", encoding="utf-8")
         _append(path, {"audit": identity})
         return {}
     if lines[0].get("audit") != identity:
-        raise DataError(f"{path} belongs to an audit of another ranker, data or settings: choose another --out folder")
+        raise DataError(
+            f"{path} holds answers of an audit of another ranker, data or settings: choose another --out folder, or "
+            "remove the file"
+        )
     return {record.query_id: record for record in map(_record, lines[1:])}
 
 

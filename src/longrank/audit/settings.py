@@ -6,13 +6,15 @@ from pydantic import Field, model_validator
 
 from longrank.core.settings import Settings
 
+LEAST_QUERIES = 8  # fewer say nothing: their intervals hold everything
+SHORTEST = 16  # tokens of a document; fewer have no room for slots
 MANY_QUERIES = 1_000  # from here on the stricter tolerance can be resolved
 
 
 class AuditSettings(Settings):
     """Size and strictness of an audit; ``tolerance`` is the share of usable signal that position may cost."""
 
-    queries: int = Field(default=100, ge=8)
+    queries: int = Field(default=100, ge=LEAST_QUERIES)
     slots: int = Field(default=8, ge=3)
     lengths: tuple[int, ...] = Field(default=(512, 1024, 2048), min_length=1)
     distractors: int = Field(default=20, ge=4)
@@ -22,8 +24,8 @@ class AuditSettings(Settings):
 
     @model_validator(mode="after")
     def _rising(self) -> "AuditSettings":
-        if self.lengths[0] < 16 or any(a >= b for a, b in pairwise(self.lengths)):
-            raise ValueError(f"lengths must rise and start at 16 tokens or more, got {self.lengths}")
+        if self.lengths[0] < SHORTEST or any(a >= b for a, b in pairwise(self.lengths)):
+            raise ValueError(f"lengths must rise and start at {SHORTEST} tokens or more, got {self.lengths}")
         return self
 
     @property

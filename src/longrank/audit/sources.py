@@ -6,7 +6,7 @@ from itertools import islice
 
 import numpy as np
 
-from longrank.audit.settings import AuditSettings
+from longrank.audit.settings import LEAST_QUERIES, AuditSettings
 from longrank.chunking.splitters import Sentences
 from longrank.chunking.tokenizers import WordTokenizer
 from longrank.core.contracts import Retriever, Tokenizer
@@ -107,9 +107,15 @@ def collection_source(
     """A source from a user's own texts; ``passages`` come from ``cut_passages`` and are what the retriever searches.
 
     Evidence is the gold span of a relevant document, or the whole document where it is short. Hard passages are the
-    best ones retrieved from documents that are not judged relevant. Queries without either are left out and counted.
-    Filler is cut so short that every slot has a place of its own at the smallest length.
+    best ones retrieved from documents that are not judged relevant. Queries without either are left out and counted;
+    fewer than eight that remain are refused. Filler is cut so short that every slot has a place of its own at the
+    smallest length.
     """
+    if not any(collection.qrels.grades.values()):
+        raise DataError(
+            f"collection {collection.name!r} has no judgements, and an audit needs documents judged relevant: is its "
+            "qrels.txt (BEIR: qrels/test.tsv) missing?"
+        )
     counted, seed, shortest = tokenizer or WordTokenizer(), settings.seed, settings.lengths[0]
     limit = evidence_limit(shortest)
     evidence, left_out = _evidence(collection, counted, limit)
@@ -126,11 +132,14 @@ def collection_source(
         hard[query.id] = tuple(passages[p].text for p in islice(close, HARD_PER_QUERY))
     usable = tuple(query for query in asked if hard[query.id])
     left_out["nothing close was retrieved"] = len(asked) - len(usable)
-    if not usable:
-        reasons = ", ".join(f"{why}: {count}" for why, count in left_out.items() if count)
+    left_out = {why: count for why, count in left_out.items() if count}
+    if len(usable) < LEAST_QUERIES:
+        why = f" (left out: {counted_reasons(left_out)})" if left_out else ""
+        needed = f"Needed are relevant documents of at most {limit} tokens, or longer ones with a spans.jsonl"
+        advice = "Ask for more queries" if len(chosen) < len(evidence) else needed
         raise DataError(
-            f"collection {collection.name!r} has no query to audit with ({reasons or 'no judged query'}). Needed are "
-            f"relevant documents of at most {limit} tokens, or longer ones with a spans.jsonl."
+            f"collection {collection.name!r} has {len(usable)} queries to audit with{why}, and a verdict takes at "
+            f"least {LEAST_QUERIES}. {advice}."
         )
     return Source(
         name=collection.name,
@@ -139,15 +148,27 @@ def collection_source(
         hard={query.id: hard[query.id] for query in usable},
         filler=tuple(Filler(p.text, p.id.rpartition("#")[0]) for p in _limited(list(fillers.values()), seed)),
         barred={query.id: barred[query.id] for query in usable},
-        left_out={why: count for why, count in left_out.items() if count},
+        left_out=left_out,
     )
+
+
+def counted_reasons(left_out: Mapping[str, int]) -> str:
+    """Why queries were left out, each reason with its count.
+
+    >>> counted_reasons({"no relevant document": 3, "nothing close was retrieved": 28})
+    'no relevant document: 3, nothing close was retrieved: 28'
+    """
+    return ", ".join(f"{why}: {count}" for why, count in left_out.items())
 
 
 def _evidence(collection: Collection, tokenizer: Tokenizer, limit: int) -> tuple[dict[str, str], dict[str, int]]:
     """A relevant passage for each query that has a short one, best grade first, and counts of those that have none."""
     spans = {(gold.query_id, gold.document_id): gold.span for gold in reversed(collection.spans)}
-    found, left_out = {}, {"no relevant document": 0, "evidence too long or unknown": 0}
-    for query_id in collection.queries:
+    found, left_out = {}, {"empty query": 0, "no relevant document": 0, "evidence too long or unknown": 0}
+    for query_id, query in collection.queries.items():
+        if not query.text.strip():
+            left_out["empty query"] += 1
+            continue
         grades = collection.qrels.grades.get(query_id, {})
         relevant = sorted(collection.qrels.relevant(query_id), key=lambda d: (-grades[d], d))
         known = [document_id for document_id in relevant if document_id in collection.documents]

@@ -1,6 +1,7 @@
 """What an audit cost: calls, texts, tokens and time, against a design that scores every list anew."""
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -75,14 +76,14 @@ def naive_tokens(design: AuditDesign, *, queries: int) -> int:
 
 
 def timings(usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any]:
-    """The facts of the timings file for the queries answered; shares are None before anything was asked."""
+    """The timings of the queries that were answered with this usage; shares are None before anything was asked."""
     naive = naive_tokens(design, queries=queries)
     return {
         "audit": design.fingerprint,
         "queries": queries,
-        **asdict(usage),
+        **vars(usage) | {"retried": dict(usage.retried)},
         "milliseconds_per_text": round(1000 * usage.seconds / usage.texts, 3) if usage.texts else None,
-        "seconds_per_1000_tokens": round(1000 * usage.seconds / usage.tokens, 4) if usage.tokens else None,
+        "seconds_per_1000_tokens": _significant(1000 * usage.seconds / usage.tokens) if usage.tokens else None,
         "naive_documents": naive_cost(design.settings) * queries,
         "naive_tokens": naive,
         "times_fewer_tokens": round(naive / usage.tokens, 2) if usage.tokens else None,
@@ -90,9 +91,12 @@ def timings(usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any
 
 
 def write_timings(path: Path, usage: Usage, design: AuditDesign, *, queries: int) -> dict[str, Any]:
-    """Write the timings, added to those of earlier runs of the same audit, and give them back."""
+    """Write the timings, added to those of earlier runs of the same audit, and give them back.
+
+    ``queries`` are those that this run answered: what a killed run scored is in no file, and must not look saved.
+    """
     known = _earlier(path, design)
-    facts = timings(usage + _usage(known), design, queries=queries)
+    facts = timings(usage + _usage(known), design, queries=queries + known.get("queries", 0))
     if "paid" in known:
         facts["paid"] = known["paid"]
     write_atomic(path, json.dumps(facts, indent=1) + "\n")
@@ -116,6 +120,24 @@ def read_latency(folder: Path) -> float | None:
         return None if found is None else float(found)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def latency_words(seconds: float) -> str:
+    """Seconds to three significant digits, whatever their size.
+
+    >>> latency_words(0.0000281), latency_words(0.25), latency_words(12.3)
+    ('0.0000281', '0.250', '12.3')
+    """
+    return f"{seconds:.{_decimals(seconds)}f}"
+
+
+def _significant(value: float) -> float:
+    return round(value, _decimals(value))
+
+
+def _decimals(value: float) -> int:
+    """Decimals of three significant digits."""
+    return max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
 
 
 def _earlier(path: Path, design: AuditDesign) -> dict[str, Any]:

@@ -274,9 +274,24 @@ def _bias_sentence(found: LengthFindings) -> str:
     if found.worst is None:
         return ""
     lost, slots = found.worst.lost, len(found.curve.mean)
-    share = "all" if lost.value >= 1 else f"{lost.value:.0%}"  # the passage alone may rank below its best slot
+    share = "all" if lost.value >= 1 else f"{lost.value:.0%}"
     return (
-        f"In documents of {found.length} tokens the ranker loses {share} of the usable signal "
-        f"[{lost.low:.0%}, {lost.high:.0%}] when the relevant passage stands at slot {found.worst.slot + 1} of {slots} "
-        f"and not at slot {found.worst.best + 1}."
+        f"In documents of {found.length} tokens the ranker loses {share} of the usable signal (95% interval "
+        f"{_interval_words(lost)}) when the relevant passage stands at slot "
+        f"{found.worst.slot + 1} of {slots} and not at slot {found.worst.best + 1}{_why_all(found, found.worst)}."
     )
+
+
+def _why_all(found: LengthFindings, worst: WorstSlot) -> str:
+    """How a gap between two slots can exceed that between the passage alone and none, where it does."""
+    if worst.lost.value < 1:
+        return ""
+    if found.curve.mean[worst.slot] < found.absent.value:
+        return ": there its document ranks below chance"
+    return f": at slot {worst.best + 1} its document ranks above the passage alone"
+
+
+def _interval_words(share: Estimate) -> str:
+    if share.low > 1:
+        return "over 100%"
+    return f"{share.low:.0%} to {'over 100%' if share.high > 1 else f'{share.high:.0%}'}"

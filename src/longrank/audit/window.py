@@ -150,9 +150,7 @@ class _Asker:
             raise
         except Exception as error:  # anyone's code may raise anything
             kind = f"{type(error).__name__}: {error}"[:200]
-            raise ModelError(
-                f"the ranker failed on a text of {len(text)} words ({kind}): try a smaller --longest"
-            ) from error
+            raise ModelError(f"the ranker failed on a text of {len(text)} words ({kind})") from error
         return checked_scores(reply, 1).values[0]
 
 

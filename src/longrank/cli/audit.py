@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
     from longrank.audit.card import Card
     from longrank.audit.design import AuditDesign
+    from longrank.audit.run import Audit
     from longrank.audit.settings import AuditSettings
     from longrank.audit.usage import Usage
     from longrank.audit.window import Window
-    from longrank.core.contracts import Ranker
+    from longrank.core.contracts import Ranker, Tokenizer
     from longrank.core.types import Collection
     from longrank.rankers.paid import PaidRanker
 
@@ -65,7 +66,8 @@ Tolerance = Annotated[
 ]
 Listwise = Annotated[bool, typer.Option("--listwise", help="The ranker's scores hold only within one list.")]
 FailIfLost = Annotated[
-    float | None, typer.Option("--fail-if-lost", help="Exit with 3 if more than this share of the signal is lost.")
+    float | None,
+    typer.Option("--fail-if-lost", min=0, max=1, help="Exit with 3 if more than this share of the signal is lost."),
 ]
 
 
@@ -108,8 +110,8 @@ def audit(
     from longrank.audit.card import make_card, write_card
     from longrank.audit.run import audit as run_audit
     from longrank.audit.usage import TIMINGS, Usage, write_paid, write_timings
-    from longrank.rankers.adapters import identity, orders_lists
-    from longrank.reports.card import write_card_page
+    from longrank.rankers.adapters import identity, orders_lists, ranker_label
+    from longrank.reports.card import window_words, write_card_page
 
     listwise = listwise or orders_lists(ranker)
     sizes = {"queries": queries, "slots": slots, "distractors": distractors}
@@ -117,16 +119,17 @@ def audit(
     label = name or ranker_label(ranker)
     folder = out or Path("audits") / re.sub(r"[^\w.-]+", "-", label)
     paying = _paying(ranker, budget=budget, price=price, prices=prices, cache=cache, home=folder)
-    design, _ = prepare(data, settings, tokenizer)
+    usage, counted = Usage(), make_tokenizer(tokenizer)
+    around = _counted(ranker, usage, counted, cache=cache if paying is None else None, listwise=listwise)
+    connect = partial(audited_ranker, ranker, paying, device=device, around=around)
+    known = connect() if paying is None else None  # it may be misspelt; a chat model's price is said without a key
+    design, _ = prepare(data, settings, counted)
     documents = say_cost(design, listwise=listwise, price=price)
-    if paying is None:
-        allowed = budget_documents(budget, price, total=documents)
-    else:
-        allowed, cache = chat_budget(budget)[0], None
+    allowed = budget_documents(budget, price, total=documents) if paying is None else chat_budget(budget)[0]
+    _refuse_less_than_a_query(budget, allowed, documents // len(design.queries))
+    if paying is not None:
         _say_chat_cost(ranker, paying, design, listwise=listwise)
-    usage = Usage()
-    around = _counted(ranker, usage, design, cache=cache, listwise=listwise)
-    scorer, account = audited_ranker(ranker, paying, device=device, around=around)
+    scorer, account = known or connect()
     with accounted(account, partial(write_paid, folder / TIMINGS, design)):
         result = run_audit(
             scorer,
@@ -138,23 +141,31 @@ def audit(
             budget=allowed,
             announce=_say,
         )
-        spent = write_timings(folder / TIMINGS, usage, design, queries=len(result.responses.records))
+        spent = write_timings(folder / TIMINGS, usage, design, queries=result.responses.fresh)
         card = make_card(result, None)
         write_card(card, folder / "card.json")  # first, so that a probe that fails takes nothing along
         if probe and not result.responses.stopped:
             card = make_card(result, _probed(scorer, design))
             write_card(card, folder / "card.json")
     write_card_page(folder / "card.html", card)
-    typer.echo(f"{label}: {card.outcome.value}. {card.sentence}")
+    typer.echo(f"{label}: {outcome_word(result)}. {card.sentence}")
+    if card.window is not None:
+        typer.echo(window_words(card.window))
     typer.echo(f"Card: {folder / 'card.html'} and {folder / 'card.json'}")
     _say_use(card, spent, usage)
     finish(card, fail_if_lost)
 
 
+def outcome_word(audit: "Audit") -> str:
+    """The verdict in a word; that an audit was stopped is no finding about its ranker."""
+    return "not finished" if audit.responses.stopped else audit.findings.outcome.value
+
+
 def _probed(scorer: "Ranker", design: "AuditDesign") -> "Window | None":
-    from longrank.audit.window import probe_window
+    from longrank.audit.window import LONGEST, probe_window
     from longrank.core.errors import LongrankError
 
+    _say(f"Probing the window with texts of up to {LONGEST:,} words.")
     try:
         return probe_window(scorer, tokenizer=design.tokenizer)
     except LongrankError as error:
@@ -164,11 +175,13 @@ def _probed(scorer: "Ranker", design: "AuditDesign") -> "Window | None":
 
 def _say_use(card: "Card", spent: "Mapping[str, Any]", usage: "Usage") -> None:
     """What was asked, how much that saved, and what was odd about the answers."""
-    if spent["tokens"] and card.queries_answered:
+    from longrank.audit.usage import latency_words
+
+    if spent["tokens"] and spent["queries"]:
         fewer = f", {spent['times_fewer_tokens']} times fewer tokens than scoring each list anew"
         typer.echo(
             f"{spent['texts']:,} texts of {spent['tokens']:,} tokens were scored{'' if card.design.listwise else fewer}"
-            f", at {spent['seconds_per_1000_tokens']} s for 1,000 tokens."
+            f", at {latency_words(spent['seconds_per_1000_tokens'])} s for 1,000 tokens."
         )
     if card.unstable_queries:
         typer.echo(f"{card.unstable_queries} of {card.queries_answered} queries were scored differently on a re-run.")
@@ -195,7 +208,7 @@ def _paying(
 
 
 def _counted(
-    ranker: str, usage: "Usage", design: "AuditDesign", *, cache: Path | None, listwise: bool
+    ranker: str, usage: "Usage", tokenizer: "Tokenizer", *, cache: Path | None, listwise: bool
 ) -> "Callable[[Ranker], Ranker]":
     """What counts a ranker's use and, where a file is given, keeps its scores there."""
     from longrank.audit.memory import RememberedScores
@@ -204,10 +217,10 @@ def _counted(
     from longrank.rankers.adapters import innermost
 
     if cache is None:
-        return lambda scorer: Metered(scorer, design.tokenizer, usage)
+        return lambda scorer: Metered(scorer, tokenizer, usage)
     if listwise:
         raise SettingsError("--cache keeps the scores of single texts, and a listwise ranker's hold only within a list")
-    return lambda scorer: RememberedScores(Metered(scorer, design.tokenizer, usage), cache, innermost(ranker))
+    return lambda scorer: RememberedScores(Metered(scorer, tokenizer, usage), cache, innermost(ranker))
 
 
 def _say(sentence: str) -> None:
@@ -215,16 +228,15 @@ def _say(sentence: str) -> None:
 
 
 def finish(card: "Card", fail_if_lost: float | None) -> None:
-    """End the command: 1 if data is missing, 3 if more is lost than was allowed."""
-    if card.problems or card.queries_answered < card.design.queries:
+    """End the command: 1 if there is no verdict, 3 if more is lost than was allowed."""
+    from longrank.audit.verdict import Outcome
+
+    if card.outcome is Outcome.not_auditable:
         raise typer.Exit(1)
-    if fail_if_lost is None:
-        return
-    if card.lost is None:
-        typer.echo("No share lost could be measured, so --fail-if-lost cannot be answered.", err=True)
-        raise typer.Exit(1)
-    if card.lost.value > fail_if_lost:
-        typer.echo(f"{card.lost.value:.1%} of the usable signal is lost, more than the {fail_if_lost:.1%} allowed.")
+    if fail_if_lost is not None and card.lost is not None and card.lost.value > fail_if_lost:
+        typer.echo(
+            f"{min(1.0, card.lost.value):.1%} of the usable signal is lost, more than the {fail_if_lost:.1%} allowed."
+        )
         raise typer.Exit(MISSED)
 
 
@@ -232,7 +244,7 @@ def make_settings(
     sizes: "Mapping[str, int | None]", lengths: str | None, *, quick: bool, tolerance: float | None, seed: int
 ) -> "AuditSettings":
     """Settings from options; what is not given is that of the quick or the usual audit."""
-    from longrank.audit.settings import QUICK, AuditSettings
+    from longrank.audit.settings import QUICK, SHORTEST, AuditSettings
     from longrank.core.errors import SettingsError
     from longrank.core.settings import parse_settings
 
@@ -240,14 +252,16 @@ def make_settings(
     table |= {name: size for name, size in sizes.items() if size is not None}
     if lengths is not None:
         try:
-            table["lengths"] = tuple(int(part) for part in lengths.split(","))
+            table["lengths"] = tuple(sorted({int(part) for part in lengths.split(",")}))
         except ValueError:
             raise SettingsError(f"--lengths takes numbers such as 512,1024, got {lengths!r}") from None
+        if table["lengths"][0] < SHORTEST:
+            raise SettingsError(f"--lengths takes {SHORTEST} tokens or more, got {lengths!r}")
     return parse_settings(AuditSettings, table, source="audit options")
 
 
 def prepare(
-    data: Path | None, settings: "AuditSettings", tokenizer: TokenizerName
+    data: Path | None, settings: "AuditSettings", tokenizer: "Tokenizer"
 ) -> "tuple[AuditDesign, Collection | None]":
     """The design over a folder's texts, or over the toy world, and the collection where there is one."""
     from tempfile import TemporaryDirectory
@@ -255,29 +269,17 @@ def prepare(
     from longrank.audit.design import make_design
     from longrank.audit.sources import collection_source, cut_passages, evidence_limit, toy_source
 
-    counted = make_tokenizer(tokenizer)
     if data is None:
-        return make_design(toy_source(settings.queries, seed=settings.seed), settings, counted), None
+        return make_design(toy_source(settings.queries, seed=settings.seed), settings, tokenizer), None
     from longrank.corpora.catalog.folder import load_folder
     from longrank.retrieval.bm25 import BM25
 
     collection = load_folder(data)
-    passages = cut_passages(collection, tokens=evidence_limit(settings.lengths[0]), tokenizer=counted)
+    passages = cut_passages(collection, tokens=evidence_limit(settings.lengths[0]), tokenizer=tokenizer)
     with TemporaryDirectory() as folder:
         index = BM25.build(passages.values(), Path(folder) / "index")
-        source = collection_source(collection, passages, index, settings=settings, tokenizer=counted)
-    return make_design(source, settings, counted), collection
-
-
-def ranker_label(ranker: str) -> str:
-    """A ranker's name for a card: the last part of a path, an address without its scheme.
-
-    >>> ranker_label("out/models/maxp/"), ranker_label("https://example.org/v2/rerank"), ranker_label("mod:score")
-    ('maxp', 'example.org/v2/rerank', 'mod:score')
-    """
-    if "://" in ranker:
-        return ranker.partition("://")[2]
-    return ranker.rstrip("/").rpartition("/")[2] or ranker
+        source = collection_source(collection, passages, index, settings=settings, tokenizer=tokenizer)
+    return make_design(source, settings, tokenizer), collection
 
 
 def budget_documents(budget: str | None, price: float | None, *, total: int) -> int | None:
@@ -298,6 +300,16 @@ def budget_documents(budget: str | None, price: float | None, *, total: int) -> 
         return min(total, int(1000 * float(budget[1:]) / price))
     except ValueError:
         raise SettingsError(f"--budget takes a number of documents or dollars such as '$5', got {budget!r}") from None
+
+
+def _refuse_less_than_a_query(budget: str | None, allowed: int | None, each: int) -> None:
+    from longrank.core.errors import SettingsError
+
+    if allowed is not None and allowed < each:
+        raise SettingsError(
+            f"--budget {budget} allows {allowed} documents, and one query takes {each}: give more, or have fewer with "
+            "--slots, --lengths or --distractors"
+        )
 
 
 def chat_budget(budget: str | None) -> tuple[int | None, float | None]:
@@ -351,5 +363,16 @@ def say_cost(design: "AuditDesign", *, listwise: bool, price: float | None) -> i
     money = "" if price is None else f", ${each * queries * price / 1000:.2f}"
     size = f"{tokens / 1e6:.1f} million" if tokens >= 1e6 else f"{round(tokens, -3):,.0f}"
     saved = "" if listwise else f"; scoring each list anew would take {naive_cost(settings) / each:.1f} times as many"
-    _say(f"{queries} queries x {each} documents = {each * queries:,} documents, about {size} tokens{money}{saved}.")
+    asked = f"{queries} queries{_fewer(design)} x {each} documents = {each * queries:,} documents"
+    _say(f"{asked}, about {size} tokens{money}{saved}.")
     return each * queries
+
+
+def _fewer(design: "AuditDesign") -> str:
+    """Why there are fewer queries than were asked for, nothing if there are not."""
+    from longrank.audit.sources import counted_reasons
+
+    left_out, wanted = design.source.left_out, design.settings.queries
+    if len(design.queries) >= wanted:
+        return ""
+    return f" ({wanted} were asked for{f'; left out: {counted_reasons(left_out)}' if left_out else ''})"

@@ -19,5 +19,7 @@ def board(
     from longrank.audit.usage import read_latency
     from longrank.reports.board import write_board
 
-    write_board(out, [read_card(path) for path in cards], latencies=[read_latency(path.parent) for path in cards])
-    typer.echo(f"Board of {len(cards)} cards: {out}")
+    rows = write_board(
+        out, [read_card(path) for path in cards], latencies=[read_latency(path.parent) for path in cards]
+    )
+    typer.echo(f"Board of {rows} {'card' if rows == 1 else 'cards'}: {out}")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longrank.cli.audit import (
-    MISSED,
     DataFolder,
     Distractors,
     FailIfLost,
@@ -17,9 +16,10 @@ from longrank.cli.audit import (
     Seed,
     Slots,
     Tolerance,
+    finish,
     make_settings,
+    outcome_word,
     prepare,
-    ranker_label,
     say_cost,
 )
 from longrank.cli.models import (
@@ -32,7 +32,7 @@ from longrank.cli.models import (
     chat_spec,
     paid_ranker,
 )
-from longrank.cli.profile import TokenizerName, TokenizerOption
+from longrank.cli.profile import TokenizerName, TokenizerOption, make_tokenizer
 
 if TYPE_CHECKING:
     from longrank.audit.card import Card
@@ -72,7 +72,7 @@ def harden(
     from longrank.audit.harden import harden as run_harden
     from longrank.audit.harden import write_config
     from longrank.core.errors import SettingsError
-    from longrank.rankers.adapters import identity, orders_lists
+    from longrank.rankers.adapters import identity, orders_lists, ranker_label
     from longrank.reports.board import write_board
     from longrank.reports.card import window_words
 
@@ -83,10 +83,10 @@ def harden(
         raise SettingsError(
             f"{ranker} orders lists, and wrappers are for rankers that score single documents: audit it with --listwise"
         )
-    design, collection = prepare(data, settings, tokenizer)
+    scorer, account = audited_ranker(ranker, paying, device=device)  # first: it may be misspelt
+    design, collection = prepare(data, settings, make_tokenizer(tokenizer))
     say_cost(design, listwise=False, price=None)
     typer.echo("Each wrapper that is tried scores as many documents, by parts that were not scored before.", err=True)
-    scorer, account = audited_ranker(ranker, paying, device=device)
     with accounted(account):
         result = run_harden(
             scorer,
@@ -112,11 +112,7 @@ def harden(
     else:
         write_config(result, out / "hardened.toml")
         typer.echo(f"{result.advice} See {out / 'board.html'}; the ranker to use is in {out / 'hardened.toml'}.")
-    bare = cards[0]
-    if bare.problems or (fail_if_lost is not None and bare.lost is None):
-        raise typer.Exit(1)
-    if fail_if_lost is not None and bare.lost is not None and bare.lost.value > fail_if_lost:
-        raise typer.Exit(MISSED)
+    finish(cards[0], fail_if_lost)
 
 
 def _ceiling(result: "Hardened") -> str:
@@ -131,6 +127,7 @@ def _write_cards(result: "Hardened", out: Path) -> "list[Card]":
     from longrank.audit.card import make_card, write_card
     from longrank.reports.card import shown, write_card_page
 
+    _remove_earlier(out)
     cards = []
     for trial in result.trials:
         label = "bare" if trial.wrapper is None else trial.wrapper.name
@@ -139,5 +136,15 @@ def _write_cards(result: "Hardened", out: Path) -> "list[Card]":
         write_card(card, out / f"{label}.json")
         write_card_page(out / f"{label}.html", card)
         lost = f"lost at the worst slot {shown(card.lost)}"
-        typer.echo(f"{label}: {card.outcome.value}, {lost}, words x {trial.cost:.1f}")
+        typer.echo(f"{label}: {outcome_word(trial.audit)}, {lost}, words x {trial.cost:.1f}")
     return cards
+
+
+def _remove_earlier(out: Path) -> None:
+    """Remove what an earlier hardening wrote: its advice and wrappers need not be those of this one."""
+    from longrank.audit.wrappers import WRAPPERS
+
+    labels = ("bare", *(entry.name for entry in WRAPPERS))
+    cards = [f"{label}.{kind}" for label in labels for kind in ("json", "html")]
+    for name in ("hardened.toml", *cards):
+        (out / name).unlink(missing_ok=True)

@@ -67,6 +67,8 @@ app.command()(export)
 app.command()(report)
 app.command()(serve)
 
+_INTERRUPTED = 130  # what shells take for a program that was ended by Ctrl-C
+
 _state = {"debug": False}
 
 
@@ -90,7 +92,7 @@ def main(
 
 
 def run() -> None:
-    """Entry point: exit 0 done, 1 failed, 2 usage, 3 a threshold was missed; errors are one sentence on stderr."""
+    """Entry point: exit 0 done, 1 failed, 2 usage, 3 threshold missed, 130 interrupted; an error is one sentence."""
     try:
         app()
     except LongrankError as error:
@@ -98,9 +100,23 @@ def run() -> None:
             raise
         typer.echo(f"longrank: {error}", err=True)
         sys.exit(1)
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:  # typer has made an exit of the interrupt
+            _say_interrupted()
+        raise
     except KeyboardInterrupt:
-        typer.echo("longrank: interrupted; the same command goes on where this one was", err=True)
-        sys.exit(1)
+        _say_interrupted()
+        sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe has gone; nothing is left to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if _state["debug"]:
+            raise
+        place = "" if error.filename is None else f"{error.filename}: "
+        typer.echo(f"longrank: {place}{error.strerror or error}", err=True)
+        sys.exit(1)
+
+
+def _say_interrupted() -> None:
+    typer.echo("longrank: interrupted; the same command goes on where this one was", err=True)

@@ -38,10 +38,15 @@ def probe(
     """
     from longrank.audit.card import window_card
     from longrank.audit.window import probe_window
+    from longrank.core.errors import ModelError
     from longrank.reports.card import window_words
 
     paying = paid_ranker(chat_spec(ranker), cache=cache, budget=budget, prices=prices, home=None)
     scorer, account = audited_ranker(ranker, paying, device=device)
     with accounted(account):
-        card = window_card(probe_window(scorer, longest=longest, queries=queries, tokenizer=make_tokenizer(tokenizer)))
+        try:
+            found = probe_window(scorer, longest=longest, queries=queries, tokenizer=make_tokenizer(tokenizer))
+        except ModelError as error:
+            raise ModelError(f"{error}: try a smaller --longest") from error
+    card = window_card(found)
     typer.echo(card.model_dump_json(indent=1) if as_json else window_words(card))

@@ -93,6 +93,20 @@ def identity(name: str) -> str:
     return ""
 
 
+def ranker_label(name: str) -> str:
+    """A ranker's name for people: the last part of a path, an address without its scheme, a wrapper behind a plus.
+
+    >>> ranker_label("out/models/maxp/"), ranker_label("https://example.org/v2/rerank"), ranker_label("mod:score")
+    ('maxp', 'example.org/v2/rerank', 'mod:score')
+    """
+    if name.endswith(".toml") and "ranker" in (table := _table(name)):
+        inner = ranker_label(str(table["ranker"]))
+        return f"{inner} + {table['wrapper']}" if table.get("wrapper") else inner
+    if "://" in name:
+        return name.partition("://")[2]
+    return name.rstrip("/").rpartition("/")[2] or name
+
+
 def innermost(name: str) -> str:
     """Name and identity of the ranker that ``around`` is put around: a wrapper takes no part in what it scores."""
     if name.endswith(".toml") and "ranker" in (table := _table(name)):

@@ -1,5 +1,6 @@
 """A ranker by name, spec, file or folder."""
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -58,9 +59,12 @@ def _found(name: str | Path | Spec, *, read: Literal["firstp", "maxp"], remote_c
         return cross_encoder(folder, read=read, remote_code=remote_code)
     if folder.is_dir():
         return checkpoint.load(folder, remote_code=remote_code)
+    untrained = [entry.name for entry in READY]
+    near = difflib.get_close_matches(str(name), ["minilm", *untrained, *(entry.name for entry in RANKERS)], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ModelError(
-        f"no ranker {str(name)!r}: give a folder that longrank saved, a cross-encoder's, 'minilm', a TOML file, or one "
-        f"of {', '.join(entry.name for entry in READY)}"
+        f"no ranker {str(name)!r}.{hint} Give a folder that longrank saved, a cross-encoder's, 'minilm', a TOML file, "
+        f"or one of {', '.join(untrained)}"
     )
 
 

@@ -1,18 +1,21 @@
 """Many audit cards as one sortable page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from longrank.audit.card import Card
+from longrank.audit.card import Card, card_json
+from longrank.audit.usage import latency_words
 from longrank.core.errors import DataError
-from longrank.reports.card import shown
+from longrank.reports.card import over_words, shown
 from longrank.reports.page import Cell, Column, Section, Table, Value, write_page
+
+_DECIMALS = 3  # as numbers are shown: what looks the same is marked the same
 
 
 def write_board(
     path: Path, cards: Sequence[Card], *, latencies: Sequence[float | None] = (), notes: Sequence[str] = ()
-) -> None:
-    """Write the board: a row a card, by ranker and data, whatever the order they came in.
+) -> int:
+    """Write the board and give its number of rows: one a distinct card, by ranker and data, whatever their order.
 
     ``latencies`` are seconds for 1,000 tokens, one a card or none at all; ``notes`` stand above the table.
     """
@@ -20,7 +23,8 @@ def write_board(
         raise DataError("a board needs at least one card; `longrank audit` writes them")
     known = latencies or [None] * len(cards)
     rows = sorted(
-        zip(cards, known, strict=True), key=lambda row: (row[0].ranker, row[0].design.data, row[0].design.fingerprint)
+        _distinct(zip(cards, known, strict=True)),
+        key=lambda row: (row[0].ranker, row[0].design.data, row[0].design.fingerprint),
     )
     table = board_table([card for card, _ in rows], latencies=[latency for _, latency in rows])
     designs = {card.design.fingerprint for card in cards}
@@ -32,17 +36,24 @@ def write_board(
     lead = "Share of the usable signal that each ranker loses when the relevant passage moves, and how sure that is."
     sections = [Section("What to do", list(notes))] if notes else []
     sections.append(Section("Rankers", parts))
-    write_page(path, title="Which rankers read to the end?", lead=lead, sections=sections, footer=_footer(cards))
+    write_page(
+        path,
+        title="Which rankers read to the end?",
+        lead=lead,
+        sections=sections,
+        footer=_footer([card for card, _ in rows]),
+    )
+    return len(rows)
 
 
 def board_table(cards: Sequence[Card], *, latencies: Sequence[float | None] = ()) -> Table:
-    """The board's rows; the column of latencies is left out where none is known."""
+    """The board's rows, the best of each design in bold; the column of latencies is left out where none is known."""
     timed = any(latency is not None for latency in latencies)
     columns = [
         Column("ranker"),
         Column("verdict"),
-        Column("lost at the worst slot", best="lowest"),
-        Column("mean RR", best="highest"),
+        Column("lost at the worst slot"),
+        Column("mean RR"),
         Column("change a doubling of length"),
         Column("window, words"),
         Column("cut"),
@@ -51,21 +62,55 @@ def board_table(cards: Sequence[Card], *, latencies: Sequence[float | None] = ()
         Column("queries"),
         Column("design"),
     ]
-    rows = [_row(card) for card in cards]
+    lost, found = [None if card.lost is None else card.lost.value for card in cards], [_mean_rr(card) for card in cards]
+    marks = zip(_best(cards, lost, min), _best(cards, found, max), strict=True)
+    rows = [_row(card, *best) for card, best in zip(cards, marks, strict=True)]
     if timed:
         columns.append(Column("s for 1,000 tokens"))
-        rows = [[*row, latency] for row, latency in zip(rows, latencies, strict=True)]
-    return Table(columns, rows, caption="One row a card; click a heading to sort")
+        rows = [[*row, _latency(seconds)] for row, seconds in zip(rows, latencies, strict=True)]
+    caption = "One row a card, shares with 95% intervals; click a heading to sort"
+    return Table(columns, rows, caption=caption + over_words([card.lost for card in cards]))
 
 
-def _row(card: Card) -> list[Value | Cell]:
+def _distinct(rows: Iterable[tuple[Card, float | None]]) -> list[tuple[Card, float | None]]:
+    """Each card once, with a latency if any of its copies has one."""
+    kept: dict[str, tuple[Card, float | None]] = {}
+    for card, latency in rows:
+        text = card_json(card)
+        kept[text] = (card, kept[text][1] if text in kept and kept[text][1] is not None else latency)
+    return list(kept.values())
+
+
+def _best(cards: Sequence[Card], values: Sequence[float | None], pick: Callable[[list[float]], float]) -> list[bool]:
+    """Whether each value is the best, as it is shown, of two or more cards of the same design."""
+    designs: dict[str, list[float]] = {}
+    for card, value in zip(cards, values, strict=True):
+        if value is not None:
+            designs.setdefault(card.design.fingerprint, []).append(round(value, _DECIMALS))
+    return [
+        value is not None
+        and len(rivals := designs[card.design.fingerprint]) > 1
+        and round(value, _DECIMALS) == pick(rivals)
+        for card, value in zip(cards, values, strict=True)
+    ]
+
+
+def _latency(seconds: float | None) -> Cell:
+    return Cell(None) if seconds is None else Cell(seconds, latency_words(seconds))
+
+
+def _mean_rr(card: Card) -> float | None:
     means = [sum(at.curve.mean) / len(at.curve.mean) for at in card.lengths]
+    return sum(means) / len(means) if means else None
+
+
+def _row(card: Card, least_lost: bool, best_found: bool) -> list[Value | Cell]:
     slope = card.length_slope
     return [
         card.ranker,
         card.outcome.value,
-        Cell(None if card.lost is None else card.lost.value, shown(card.lost)),
-        sum(means) / len(means) if means else None,
+        Cell(None if card.lost is None else card.lost.value, shown(card.lost), best=least_lost),
+        Cell(_mean_rr(card), best=best_found),
         None if slope is None else Cell(slope.value, detail=f"[{slope.low:.3f}, {slope.high:.3f}]"),
         None if card.window is None else card.window.words,
         None if card.window is None else card.window.cut,

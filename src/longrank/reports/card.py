@@ -28,7 +28,8 @@ _CUTS = {
 
 def write_card_page(path: Path, card: Card) -> None:
     """Write the card as one self-contained HTML file."""
-    sections = [Section("What was found", _found(card))]
+    found = _found(card)
+    sections = [Section("What was found", found)] if found else []
     if card.lengths:
         sections += [Section("Controls", [_controls(card)]), Section("Numbers", [_numbers(card)])]
     if card.window is not None:
@@ -49,7 +50,7 @@ def curve_figure(lengths: Sequence[LengthCard]) -> str:
             axes.fill_between(slots, at.curve.low, at.curve.high, color=colour, alpha=0.18, linewidth=0)
             axes.plot(slots, at.curve.mean, color=colour, marker="o", markersize=4, label=f"{at.tokens:,} tokens")
         chance = lengths[0].absent_expected
-        axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label="no evidence")
+        axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label="chance")
         axes.set_xticks(slots)
         axes.set_xlabel("slot of the relevant passage, first to last")
         axes.set_ylabel("mean reciprocal rank")
@@ -75,12 +76,19 @@ def window_words(window: WindowCard) -> str:
 
 
 def shown(estimate: Interval | None) -> str:
-    """Value and interval as percentages, such as ``72% [65%, 79%]``."""
+    """Value and 95% interval as percentages, such as ``72% [65%, 79%]``."""
     return "–" if estimate is None else f"{estimate.value:.0%} [{estimate.low:.0%}, {estimate.high:.0%}]"
 
 
+def over_words(estimates: Sequence[Interval | None]) -> str:
+    """What a share above 100% means, for the caption of a table that shows one."""
+    if not any(estimate is not None and estimate.high > 1 for estimate in estimates):
+        return ""
+    return "; over 100% is lost where the worst slot ranks below chance, or the best one above the passage alone"
+
+
 def _found(card: Card) -> list[Part]:
-    parts: list[Part] = [card.sentence]
+    parts: list[Part] = []
     if card.lengths:
         alt = "; ".join(f"{at.tokens} tokens: {', '.join(f'{m:.2f}' for m in at.curve.mean)}" for at in card.lengths)
         caption = "Mean reciprocal rank by slot; bands hold the whole true curve with 95% confidence."
@@ -129,7 +137,9 @@ def _numbers(card: Card) -> Table:
         ]
         for at in card.lengths
     ]
-    return Table(columns, rows, caption="By length; p-values but Page's are corrected by Holm over lengths and tests")
+    caption = "By length; p-values but Page's are corrected by Holm over lengths and tests"
+    shares = [share for at in card.lengths for share in (at.worst_slot_lost, at.primacy_share)]
+    return Table(columns, rows, caption=caption + over_words(shares))
 
 
 def _method(card: Card) -> str:

@@ -51,8 +51,12 @@ class ServeSettings(Settings):
 
         >>> ServeSettings(ranker="models/maxp").shown_names
         ('maxp', 'models/maxp')
+        >>> ServeSettings(ranker="minilm", wrapper="chunk-max").shown_names
+        ('minilm + chunk-max', 'minilm')
         """
-        return self.names or tuple(dict.fromkeys((Path(self.ranker).name or self.ranker, self.ranker)))
+        bare = Path(self.ranker).name or self.ranker
+        wrapped = bare if self.wrapper is None else f"{bare} + {self.wrapper}"
+        return self.names or tuple(dict.fromkeys((wrapped, bare, self.ranker)))
 
 
 def serve_settings(config: str, overrides: Sequence[str] = ()) -> ServeSettings:
