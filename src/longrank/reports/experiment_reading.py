@@ -276,10 +276,9 @@ def _naming(cells: Sequence[CellResult]) -> _Naming:
     times = Counter(ranker for ranker, _ in pairs)
     several = frozenset(ranker for ranker, count in times.items() if count > 1)
     swept = dict.fromkeys(label for cell in cells for label in cell.labels if label not in LABELS)
-    first_stages = Counter(
-        scored_on for scored_on, _ in {(c.labels["scored_on"], c.labels.get("retriever")) for c in cells}
-    )
-    return _Naming(several, (*swept, *(["retriever"] if max(first_stages.values(), default=1) > 1 else [])))
+    first_stages = {(cell.labels["scored_on"], cell.labels.get("retriever")) for cell in cells}
+    most = max(Counter(scored_on for scored_on, _ in first_stages).values(), default=1)
+    return _Naming(several, (*swept, *(["retriever"] if most > 1 else [])))
 
 
 def _place(key: tuple[Row, Column], cells: Sequence[CellResult], draws: int) -> Place:
