@@ -30,6 +30,8 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
         ("warmup.on=far", "no collection 'far'"),
         ("costs.stage=tunned", "no stage 'tunned'"),
         ('rankers=["maxp", "maxp"]', "two rankers are labelled 'maxp'"),
+        ('measures=["Foo@3"]', "Foo@3"),
+        ("validation=Bar", "Bar"),
         ("seeds=[1, 1]", "hold one twice"),
         ("colections.toy=1", "colections"),
         ("training.epoch=1", "epoch"),

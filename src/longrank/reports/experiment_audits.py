@@ -108,7 +108,7 @@ def audit_figure(result: ExperimentResult) -> Figure | None:
     caption = (
         "Mean reciprocal rank by place of the relevant passage, first to last, in documents of "
         f"{', '.join(map(str, tokens))} tokens; bands hold the whole true curve with 95% confidence. "
-        "Dashed: no evidence. One training each."
+        "Dashed: chance. One training each."
     )
     return Figure(_panels(curves), caption, f"Curves. {alt}.")
 
