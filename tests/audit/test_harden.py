@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longrank.audit.design import make_design
-from longrank.audit.harden import harden, load_hardened, write_config
+from longrank.audit.harden import build_wrapper, harden, load_hardened, write_config
 from longrank.audit.planted import RandomScores, Windowed, WordMatch
 from longrank.audit.response import asked_again
 from longrank.audit.settings import AuditSettings
@@ -25,7 +25,7 @@ from longrank.audit.wrappers import (
 )
 from longrank.core.contracts import Ranker
 from longrank.core.errors import BadScore, SettingsError
-from longrank.core.types import Document, Query, Scores
+from longrank.core.types import Document, Query, Scores, Spec
 from longrank.rankers.adapters import FunctionRanker
 
 QUERY = Query("q", "red")
@@ -90,7 +90,23 @@ def test_the_calibrated_maximum_takes_off_the_luck_of_many_chunks() -> None:
 
 def test_every_wrapper_says_what_it_does() -> None:
     assert all(entry.summary for entry in WRAPPERS)
-    assert len(WRAPPERS) == 5
+    assert len(WRAPPERS) == 6
+
+
+def test_words_at_the_end_are_found_by_a_ranker_that_reads_the_end_of_its_window_worst() -> None:
+    class Tiring:
+        """Looks for the query among the first half of the words it is shown."""
+
+        def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+            shown = (document.text.split() for document in documents)
+            return Scores([float(query.text in words[: len(words) // 2 + 1]) for words in shown])
+
+    asked, plain = Query("q", "lighthouse"), "plain " * 70
+    middle, end = Document("middle", f"{plain}lighthouse {plain}"), Document("end", f"{plain}{plain}lighthouse sea bay")
+    windows = {"size": 40, "stride": 5}
+    best = build_wrapper(Tiring(), Spec("chunk-max", windows)).score(asked, [middle, end]).values
+    with_end = build_wrapper(Tiring(), Spec("chunk-max-end", windows)).score(asked, [middle, end]).values
+    assert (best, with_end) == ([1.0, 0.0], [1.0, 1.0])
 
 
 def test_a_short_window_is_hardened_by_the_best_chunk(tmp_path: Path, source: Source, bag_of_words: WordMatch) -> None:
@@ -130,6 +146,7 @@ def test_wrappers_that_are_tried_one_after_the_other_score_no_chunk_twice(
         "calibrated-max",
         "first-and-best",
     ]
+    assert "chunk-max-end" in {trial.wrapper.name for trial in result.trials if trial.wrapper}
     of_audits = [pair for pair in asked if pair[0] in {query.text for query in design.queries}]
     assert len(of_audits) == len(set(of_audits))
 

@@ -174,6 +174,7 @@ def _candidates(
         Spec("chunk-max", chunks),
         Spec("calibrated-max", {"background": (0.0,), **chunks}),
         Spec("first-and-best", chunks),
+        Spec("chunk-max-end", chunks),
         Spec("rotate", {"rotations": rotations}),
     ]
     for spec, cost in sorted(((spec, _cost(spec, design)) for spec in specs), key=lambda found: found[1]):

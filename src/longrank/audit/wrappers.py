@@ -97,9 +97,15 @@ class CalibratedMaximum:
 
 
 @WRAPPERS.add("chunk-max")
-def chunk_max(ranker: Ranker, *, size: int = 200, stride: int = 100, end_alone: bool = False) -> Ranker:
-    """The best of a document's overlapping chunks, its last words once more by themselves if ``end_alone``."""
-    return Chunked(ranker, EvenWindows(size, stride, end_alone=end_alone), max)
+def chunk_max(ranker: Ranker, *, size: int = 200, stride: int = 100) -> Ranker:
+    """The best of a document's overlapping chunks."""
+    return Chunked(ranker, EvenWindows(size, stride), max)
+
+
+@WRAPPERS.add("chunk-max-end")
+def chunk_max_end(ranker: Ranker, *, size: int = 200, stride: int = 100) -> Ranker:
+    """The best chunk, the last ``stride`` words by themselves among them: else they stand at a chunk's end only."""
+    return Chunked(ranker, EvenWindows(size, stride, end_alone=True), max)
 
 
 @WRAPPERS.add("chunk-mean")
