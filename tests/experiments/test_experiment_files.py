@@ -326,6 +326,23 @@ def test_the_smallest_laptop_experiments_run_as_they_are(name: str, tmp_path: Pa
     assert len(gather(plan, store).cells) == len(plan.cells)
 
 
+@pytest.mark.slow
+def test_the_headline_cut_short_trains_reports_and_gives_the_same_tables_twice(tmp_path: Path) -> None:
+    cuts = ["seeds=[0]", 'rankers=["firstp", "maxp"]', "collections.toy.train=24", "collections.toy.test=8"]
+    cuts += ["warmup.training.epochs=1", "training.examples_per_epoch=8", "scoring.max_queries=4", "scoring.depth=4"]
+    cuts += ["backbones.minilm-2.params.layers=1"]
+    command = ["run", str(FOLDER / "laptop/headline.toml"), *(part for cut in cuts for part in ("--set", cut))]
+    written = []
+    for name in ("one", "other"):
+        done = CliRunner().invoke(app, [*command, "--out", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+        folder = tmp_path / name / "headline-laptop"
+        assert (folder / "report.html").is_file()
+        written.append([(folder / file).read_bytes() for file in ("records.jsonl", "report.md", "report.tex")])
+    assert written[0] == written[1]
+    assert b"| maxp | " in written[0][1]
+
+
 def test_no_file_holds_a_place_of_one_machine() -> None:
     for path in FOLDER.rglob("*.toml"):
         assert not re.search(r'"/|~/|C:\\', path.read_text()), path
