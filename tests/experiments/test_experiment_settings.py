@@ -32,6 +32,8 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
         ('rankers=["maxp", "maxp"]', "two rankers are labelled 'maxp'"),
         ('measures=["Foo@3"]', "Foo@3"),
         ("validation=Bar", "Bar"),
+        ('stages=[{name="s", train_on="toy", ensemble="RR"}]', "needs cross_validate"),
+        ('stages=[{name="zero-shot", train_on="toy", cross_validate=true, ensemble="Baz"}]', "Baz"),
         ("seeds=[1, 1]", "hold one twice"),
         ("colections.toy=1", "colections"),
         ("training.epoch=1", "epoch"),

@@ -63,16 +63,22 @@ def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
     if cell.collection is None:
         raise ValueError("a scored cell has a collection")
     place: Opened = opened(store.folder(cell.collection))
-    runs = [read_run(store.folder(step) / RUN) for step in cell.results]
-    if cell.kind == "scored":
-        asked = [q for step in cell.results for q in _json(store.folder(step) / FACTS)["asked"]]
-    else:
-        asked = list(place.queries(cell.split))[: cell.max_queries]
-        runs = [Run(cell.kind, {q: runs[0].scores.get(q, {}) for q in asked}, runs[0].notes).top(cell.depth)]
     grades = place.collection.qrels.grades
+    folds: list[list[str]] = [_json(store.folder(step) / FACTS)["asked"] for step in cell.scorings]
+    if cell.scorings:
+        runs = [read_run(store.folder(step) / RUN) for step in cell.scorings]
+        asked = [q for fold in folds for q in fold]
+    else:
+        (found,) = (read_run(store.folder(step) / RUN) for step in cell.results)
+        asked = list(place.queries(cell.split))[: cell.max_queries]
+        runs = [Run(cell.kind, {q: found.scores.get(q, {}) for q in asked}, found.notes).top(cell.depth)]
     qrels = Qrels({q: grades[q] for q in asked if q in grades})
-    scores = {q: row for run in runs for q, row in run.scores.items()}
-    values = _values(cell, Run(cell.kind, scores), qrels)
+    scores: dict[str, Mapping[str, float]] = {q: row for run in runs for q, row in run.scores.items()}
+    if cell.kind == "ensemble":
+        first_stage = read_run(store.folder(cell.results[-1]) / RUN).top(cell.depth)
+        scores = dict(_mixed(Run("ranker", scores), first_stage, folds, qrels, cell.weighed_by).scores)
+    whole = Run(cell.kind, scores)
+    values = _values(cell, whole, qrels)
     facts: dict[str, Any] = {
         "queries": len(qrels.grades),
         "queries_without_judgements": len(asked) - len(qrels.grades),
@@ -86,7 +92,34 @@ def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
     }
     if cell.trained:
         facts |= _trained(cell.trained, store)
-    return CellResult(cell.labels, values, facts, _seconds(cell, store))
+    ranks = relevant_ranks(whole, qrels) if cell.ranked and (cell.scorings or cell.kind == "retriever") else {}
+    return CellResult(cell.labels, values, facts, _seconds(cell, store), ranks)
+
+
+def _mixed(ranker: Run, first_stage: Run, folds: Sequence[Sequence[str]], qrels: Qrels, measure: str) -> Run:
+    """Both runs fused, each fold with the weights that are best by a measure on the other folds."""
+    from longrank.retrieval.fusion import cross_validated, select
+
+    def worth(run: Run) -> float:
+        judged = Qrels({q: qrels.grades[q] for q in run if q in qrels.grades})
+        values = evaluate(run, judged, [measure], missing="zero")[measure].values()
+        return math.fsum(values) / max(1, len(values))
+
+    return cross_validated([ranker, select(first_stage, ranker)], folds, worth)
+
+
+def relevant_ranks(run: Run, qrels: Qrels) -> dict[str, dict[str, int]]:
+    """Where each relevant document of a run stands, counted from 1; queries without one are left out.
+
+    >>> relevant_ranks(Run("r", {"q": {"a": 0.1, "b": 0.9, "c": 0.5}, "p": {"a": 1.0}}), Qrels({"q": {"a": 1, "b": 2}}))
+    {'q': {'b': 1, 'a': 3}}
+    """
+    found = {}
+    for query_id in qrels:
+        relevant = qrels.relevant(query_id)
+        ranking = enumerate(run.ranking(query_id), start=1)
+        found[query_id] = {document: rank for rank, document in ranking if document in relevant}
+    return {query_id: ranks for query_id, ranks in found.items() if ranks}
 
 
 def _values(cell: Cell, run: Run, qrels: Qrels) -> PerQuery:
@@ -181,7 +214,7 @@ def _positions(path: Path) -> tuple[PerQuery, dict[str, Any]]:
 
 
 def _seconds(cell: Cell, store: Store) -> dict[str, float]:
-    parts = {"train": cell.trained, "score": cell.results if cell.kind == "scored" else ()}
+    parts = {"train": cell.trained, "score": cell.scorings}
     known = {name: [store.seconds(step) for step in steps] for name, steps in parts.items() if steps}
     return {name: sum(s for s in row if s is not None) for name, row in known.items()}
 

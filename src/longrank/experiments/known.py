@@ -18,9 +18,10 @@ class Known:
 
     def find(self, cell: Cell) -> CellResult | None:
         """The record of a cell; only scores are taken over, not run-times and audits."""
-        if cell.kind != "scored":
+        if not cell.scorings:
             return None
-        return self.cells.get(_key(cell.labels, [step.fingerprint for step in cell.results]))
+        found = self.cells.get(_key(cell.labels, [step.fingerprint for step in cell.results]))
+        return None if found is None or (cell.ranked and not found.ranks) else found
 
     def remaining(self, plan: Plan) -> Plan:
         """The plan without the cells that are known, and without the steps that only they need."""

@@ -1,6 +1,7 @@
 """From an experiment to the steps that make it: what each reads, what it is called, and what it will cost."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from longrank.core.errors import SettingsError
@@ -8,6 +9,7 @@ from longrank.core.fingerprint import fingerprint, plain
 from longrank.core.settings import parse_settings
 from longrank.experiments.costs import Work, score_work, train_work, untrained_work
 from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, length_params, ranker_table
+from longrank.experiments.records import ENSEMBLE
 from longrank.experiments.settings import (
     AuditsSettings,
     Experiment,
@@ -75,7 +77,16 @@ class _Planner:
             models = [self.trained(stage, ranker, backbone, seed, fold=fold) for fold in folds]
             runs = [self._score(m, stage, name, ranker, backbone, fold=m.settings["fold"]) for m in models]
             labels = self._labelled(ranker.label, stage.name, name, backbone=backbone, seed=seed, trained_on=trained)
-            yield Cell(labels, "scored", tuple(runs), self.inputs.collection(name), tuple(models), *self._tried(name))
+            cell = Cell(labels, "scored", tuple(runs), self.inputs.collection(name), tuple(models), *self._tried(name))
+            yield cell
+            if stage.ensemble is not None:
+                yield replace(
+                    cell,
+                    labels={**labels, "ranker": f"{ranker.label}{ENSEMBLE}"},
+                    kind="ensemble",
+                    results=(*runs, self.inputs.candidates(name)),
+                    weighed_by=stage.ensemble,
+                )
 
     def _untrained(self, ranker: UntrainedSettings) -> Iterator[Cell]:
         from longrank.rankers.ready import READY
@@ -161,9 +172,10 @@ class _Planner:
             **self.labels,
         }
 
-    def _tried(self, collection: str) -> tuple[tuple[str, ...], str, int | None, int]:
-        own, scoring = self.experiment.collections[collection].measures, self.experiment.scoring
-        return own or self.experiment.measures, scoring.split, scoring.max_queries, self._depth(collection)
+    def _tried(self, collection: str) -> tuple[tuple[str, ...], str, int | None, int, bool]:
+        own, experiment = self.experiment.collections[collection].measures, self.experiment
+        measures, scoring = own or experiment.measures, experiment.scoring
+        return measures, scoring.split, scoring.max_queries, self._depth(collection), experiment.relevant_ranks
 
     def _depth(self, collection: str) -> int:
         return self.experiment.collections[collection].depth or self.experiment.scoring.depth

@@ -4,7 +4,8 @@ A *cell* is one place of a table: flat labels that say which ranker, backbone, s
 of an experiment holds
 
 - ``experiment.json``: title, paper, size, measures and the settings as they were run;
-- ``records.jsonl``: ``{"cell": {...}, "query_id": "q1", "measures": {"RR": 0.5}}``;
+- ``records.jsonl``: ``{"cell": {...}, "query_id": "q1", "measures": {"RR": 0.5}}``, if asked for also
+  ``"ranks": {"d1": 2}`` of the relevant documents;
 - ``cells.jsonl``: ``{"cell": {...}, "facts": {...}}``: settings, versions, counts of what was dropped or cut, collapse;
 - ``timings.jsonl``: ``{"cell": {...}, "seconds": {"train": 1.5}}``, apart because it is never the same twice.
 
@@ -30,8 +31,8 @@ Labels = Mapping[str, str | int | float | bool]
 EXPERIMENT, RECORDS, CELLS, TIMINGS = "experiment.json", "records.jsonl", "cells.jsonl", "timings.jsonl"
 
 # The labels every scored cell has; a sweep adds more, named by what it changes.
-#   ranker        name in the zoo, or the label the file gives it; of baselines the retriever's name ("bm25"), "random"
-#                 or "perfect"
+#   ranker        name in the zoo, or the label the file gives it, with "+first-stage" behind it where their scores are
+#                 mixed; of baselines the retriever's name ("bm25"), "random" or "perfect"
 #   backbone      name of the file's table; "" for baselines
 #   seed          of weights and training; -1 where nothing is random
 #   stage         name of the stage: "zero-shot", "tuned", ...
@@ -39,6 +40,7 @@ EXPERIMENT, RECORDS, CELLS, TIMINGS = "experiment.json", "records.jsonl", "cells
 #   scored_on     collection
 #   retriever     whose candidates were scored
 LABELS = ("ranker", "backbone", "seed", "stage", "trained_on", "scored_on", "retriever")
+ENSEMBLE = "+first-stage"
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class CellResult:
     values: PerQuery  # measure -> query -> value
     facts: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # query -> relevant document -> rank, from 1
 
     def matches(self, **wanted: str | int | float | bool) -> bool:
         """Whether every label given has this value.
@@ -93,8 +96,11 @@ def read_result(folder: Path) -> ExperimentResult:
     about = json.loads(path.read_text(encoding="utf-8"))
     facts = {_key(labels): (labels, rest["facts"]) for labels, rest in _cells_of(folder / CELLS)}
     values: dict[str, dict[str, dict[str, float]]] = {}
+    ranks: dict[str, dict[str, Mapping[str, int]]] = {}
     for labels, rest in _cells_of(folder / RECORDS):
         row = values.setdefault(_key(labels), {})
+        if "ranks" in rest:
+            ranks.setdefault(_key(labels), {})[rest["query_id"]] = rest["ranks"]
         for name, value in rest["measures"].items():
             row.setdefault(name, {})[rest["query_id"]] = value
     seconds: dict[str, Mapping[str, float]] = {}
@@ -102,7 +108,10 @@ def read_result(folder: Path) -> ExperimentResult:
         seconds = {_key(labels): rest["seconds"] for labels, rest in _cells_of(folder / TIMINGS)}
     return ExperimentResult(
         about,
-        tuple(CellResult(labels, values.get(k, {}), known, seconds.get(k, {})) for k, (labels, known) in facts.items()),
+        tuple(
+            CellResult(labels, values.get(k, {}), known, seconds.get(k, {}), ranks.get(k, {}))
+            for k, (labels, known) in facts.items()
+        ),
     )
 
 
@@ -126,7 +135,8 @@ def _lines(cell: CellResult) -> Iterator[dict[str, object]]:
     queries = dict.fromkeys(query_id for row in cell.values.values() for query_id in row)
     for query_id in queries:
         measures = {name: row[query_id] for name, row in cell.values.items() if query_id in row}
-        yield {"cell": dict(cell.labels), "query_id": query_id, "measures": measures}
+        ranks = {"ranks": dict(cell.ranks[query_id])} if query_id in cell.ranks else {}
+        yield {"cell": dict(cell.labels), "query_id": query_id, "measures": measures, **ranks}
 
 
 def _cells_of(path: Path) -> Iterator[tuple[Labels, Mapping[str, Any]]]:

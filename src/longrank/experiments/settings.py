@@ -141,9 +141,14 @@ class StageSettings(Settings):
     negatives: NegativeSettings | None = None
     passage_level: bool = False
     teacher: TeacherSettings | None = None
+    ensemble: str | None = Field(
+        None, description="mix each ranker with the first stage too: the weights are best on the other folds by this"
+    )
 
     @model_validator(mode="after")
     def _folds_alone(self) -> "StageSettings":
+        if self.ensemble is not None and not self.cross_validate:
+            raise ValueError("the weights of an ensemble are found on other folds: it needs cross_validate")
         if self.cross_validate and set(self.score_on) - {self.train_on}:
             raise ValueError("a cross-validated stage scores the collection it is trained on, and no other")
         return self
@@ -210,6 +215,7 @@ class Experiment(Settings):
     stages: tuple[StageSettings, ...] = ()
     scoring: ScoringSettings = ScoringSettings()
     measures: Names = ("RR",)
+    relevant_ranks: bool = Field(False, description="records say where each relevant candidate was ranked")
     device: str = Field("cpu", description="where rankers are trained and score; no part of what a step is")
     baselines: tuple[Literal["retriever", "random", "perfect"], ...] = ()
     sweep: dict[str, tuple[Any, ...]] = Field(default_factory=dict, description="dotted key -> values")
@@ -242,8 +248,9 @@ class Experiment(Settings):
         own = [c.measures for c in self.collections.values() if c.measures]
         for measure in dict.fromkeys(name for names in (self.measures, *own) for name in names):
             parse_measure(measure)
-        if self.validation is not None:
-            parse_measure(self.validation)
+        chosen_by = [self.validation, *(stage.ensemble for stage in self.stages)]
+        for measure in filter(None, chosen_by):
+            parse_measure(measure)
         twice = next((label for label in labels if labels.count(label) > 1), None)
         if twice is not None:
             raise ValueError(f"two rankers are labelled {twice!r}: give one of them another label")

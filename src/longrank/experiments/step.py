@@ -56,7 +56,7 @@ class Cell:
     """One place of the tables, and the steps it is read from; several with folds."""
 
     labels: Mapping[str, str | int | float | bool]
-    kind: str  # "scored", "retriever", "random", "perfect", "positions", "statistics", "costs" or "audit"
+    kind: str  # "scored", "ensemble", "retriever", "random", "perfect", "positions", "statistics", "costs" or "audit"
     results: tuple[Step, ...]
     collection: Step | None = None
     trained: tuple[Step, ...] = ()
@@ -64,6 +64,15 @@ class Cell:
     split: str = "test"
     max_queries: int | None = None
     depth: int = 100
+    ranked: bool = False  # whether the ranks of relevant documents are kept
+    weighed_by: str = ""  # the measure that finds an ensemble's weights; its last result is the first stage
+
+    @property
+    def scorings(self) -> tuple[Step, ...]:
+        """The steps in which a ranker scored; several with folds."""
+        if self.kind == "ensemble":
+            return self.results[:-1]
+        return self.results if self.kind == "scored" else ()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from longrank.core.errors import DataError, SettingsError
 from longrank.experiments.records import read_result
 from longrank.reports.experiment_audits import audits_table
 from longrank.reports.experiment_figures import costs_table, figure_sections
+from longrank.reports.experiment_found import found_table
 from longrank.reports.experiment_papers import papers_beside
 from longrank.reports.experiment_positions import positions_beside, positions_table
 from longrank.reports.experiment_reading import Reading, read_experiment
@@ -29,8 +30,9 @@ _COSTS = "Gain against cost"
 _CHANGES = "One training against another"
 _AUDITS = "Do the rankers read to the end?"
 _PLACES = "Where relevance sits"
+_FOUND = "Which first stage found the relevant documents"
 # table -> the figures above it
-_DRAWN = {_CHANGES: "Before and after", _AUDITS: "By position", _COSTS: _COSTS, _PLACES: _PLACES}
+_DRAWN = {_CHANGES: "Before and after", _AUDITS: "By position", _COSTS: _COSTS, _PLACES: _PLACES, _FOUND: _FOUND}
 
 
 def write_reports(
@@ -68,6 +70,7 @@ def report_tables(reading: Reading) -> dict[str, Table]:
         _CHANGES: changes_table(reading) if reading.changes else None,
         _AUDITS: audits_table(reading.result),
         "What seeds change": seeds_table(reading),
+        _FOUND: found_table(reading),
         _PLACES: positions_table(reading),
         **{f"Beside the papers: {name}": table for name, table in papers.items()},
         "Parameters": parameters_table(reading),

@@ -7,6 +7,7 @@ from longrank.evaluation.efficiency import Cost, RelativeCost, relative_costs
 from longrank.experiments.records import CellResult, ExperimentResult
 from longrank.reports.cost_plot import CostPoint, gain_against_cost
 from longrank.reports.experiment_audits import audit_figure
+from longrank.reports.experiment_found import found_figures
 from longrank.reports.experiment_reading import Column, Place, Reading, Row, Setting
 from longrank.reports.experiment_words import main_columns
 from longrank.reports.heat_map import heat_map, sweep_lines
@@ -24,6 +25,7 @@ def figure_sections(reading: Reading) -> list[Section]:
         "Sensitivity": _sweeps(reading),
         "Gain against cost": list(_costs(reading)),
         "By position": [figure] if (figure := audit_figure(reading.result)) is not None else [],
+        "Which first stage found the relevant documents": list(found_figures(reading)),
         "Where relevance sits": list(_positions(reading.result)),
     }
     return [Section(heading, figures) for heading, figures in drawn.items() if figures]
@@ -100,8 +102,8 @@ def _lines(reading: Reading, column: Column, parameter: str) -> Iterator[Figure]
             f"{name}: " + ", ".join(f"{value} {point.mean:.3f}" for value, point in line.items())
             for name, line in lines.items()
         )
-        caption = f"{reading.heading(column)} by {parameter}; bands are 95% intervals over queries."
-        yield Figure(svg, caption, f"Lines. {alt}.")
+        caption = f"{reading.heading(column)} by {parameter}, with 95% intervals over queries."
+        yield Figure(svg, caption, f"Means. {alt}.")
 
 
 def _maps(reading: Reading, column: Column, parameters: tuple[str, ...]) -> Iterator[Figure]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from longrank.evaluation.papers.tables import Column as PaperColumn
 from longrank.evaluation.papers.tables import PaperTable, paper_table
 from longrank.evaluation.papers.tables import Row as PaperRow
+from longrank.experiments.records import ENSEMBLE
 from longrank.reports.experiment_reading import Column, Reading, Row
 from longrank.reports.tables import Cell, Table
 
@@ -156,7 +157,8 @@ def _system(table: PaperTable, row: Row, stage: str, chunk_tokens: int) -> Paper
     known = {_fold(each.system): each for each in table.rows}
     ends = [", de-biased"] if _debiased(stage) else ["", f", {stage}"]
     point = _point(row, chunk_tokens)
-    names = (row.ranker, *_RANKERS.get(row.ranker, ()), *_REFERENCES.get(row.reference, ()))
+    ranker = row.ranker.removesuffix(ENSEMBLE)
+    names = (ranker, *_RANKERS.get(ranker, ()), *_REFERENCES.get(row.reference, ()))
     tried = [f"{name}{b}" for name in names for b in (f" ({row.backbone})", "", " (BERT)", " (ELECTRA)")]
     tried += [_SIZES.get(row.backbone, "")] if row.ranker == "parade-transformer" else []
     tried += [row.backbone] if row.ranker == "longp" else []
@@ -166,6 +168,7 @@ def _system(table: PaperTable, row: Row, stage: str, chunk_tokens: int) -> Paper
 def _point(row: Row, chunk_tokens: int) -> str:
     """How the papers name a setting of a sweep in a system's name."""
     points = dict(row.settings)
+    mixed = "Ensemble" if row.ranker.endswith(ENSEMBLE) else ""
     chunks = points.get("max_chunks")
     tokens = points.get("max_tokens")
     if chunks is None and isinstance(tokens, int) and tokens % chunk_tokens == 0:
@@ -174,10 +177,10 @@ def _point(row: Row, chunk_tokens: int) -> str:
         return f" ({chunks} chunk{'' if chunks == 1 else 's'})"
     if "retriever" in points and not row.reference:
         first = str(points["retriever"])
-        return f" ({_RANKERS.get(first, (first,))[0]})"
+        return f" ({', '.join(filter(None, (_RANKERS.get(first, (first,))[0], mixed)))})"
     if {"window_tokens", "window_stride"} <= points.keys():
         return f", window {points['window_tokens']}, stride {points['window_stride']}"
-    return ""
+    return f" ({mixed})" if mixed else ""
 
 
 def _value(table: PaperTable, system: PaperRow, column: PaperColumn) -> float | None:

@@ -47,7 +47,7 @@ def heat_map(values: Mapping[tuple[Setting, Setting], float], *, across: str, do
 def sweep_lines(lines: Mapping[str, Mapping[Setting, Interval]], *, parameter: str, measure: str) -> str:
     """SVG: the mean by a parameter's value with its band, a line a system.
 
-    Numbers stand where they belong on the axis, words side by side.
+    Numbers stand where they belong on the axis; words stand side by side, and no line joins what has no order.
     """
     points = in_order([value for line in lines.values() for value in line])
     if not points:
@@ -59,9 +59,16 @@ def sweep_lines(lines: Mapping[str, Mapping[Setting, Interval]], *, parameter: s
         for at, (name, line) in enumerate(lines.items()):
             known = [value for value in points if value in line]
             means, lows, highs = np.array([line[value] for value in known], dtype=np.float64).T
-            where, colour = [places[value] for value in known], _LINES[at % len(_LINES)]
-            axes.fill_between(where, lows, highs, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(where, means, color=colour, marker=_MARKS[at % len(_MARKS)], markersize=4, label=name)
+            where = np.array([places[value] for value in known])
+            colour, mark = _LINES[at % len(_LINES)], _MARKS[at % len(_MARKS)]
+            if numeric:
+                axes.fill_between(where, lows, highs, color=colour, alpha=0.15, linewidth=0)
+            else:
+                where = where + 0.08 * (at - (len(lines) - 1) / 2)
+                reach = [means - lows, highs - means]
+                axes.errorbar(where, means, reach, fmt="none", color=colour, elinewidth=1.1, capsize=2.5)
+            joined = "-" if numeric else "none"
+            axes.plot(where, means, color=colour, linestyle=joined, marker=mark, markersize=4, label=name)
         axes.set_xticks(list(places.values()), [str(value) for value in points])
         axes.set_xlabel(parameter)
         axes.set_ylabel(measure)
