@@ -12,13 +12,15 @@ from typer.testing import CliRunner
 from longrank import __version__
 from longrank.cli.main import app
 from longrank.evaluation.papers import paper_table
-from longrank.experiments.execute import Store, missing_steps, run_steps
+from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
 from longrank.experiments.gather import gather
 from longrank.experiments.known import read_known
 from longrank.experiments.plan import make_plan
 from longrank.experiments.settings import Experiment, load_experiment
 from longrank.experiments.sources import IrDatasetsSource
 from longrank.experiments.step import Cell, Plan
+from longrank.reports.experiment_positions import positions_beside
+from longrank.reports.experiment_reading import read_experiment
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments"
@@ -245,8 +247,13 @@ def made_small(path: Path) -> Experiment:
         "max_queries": 2,
         "reading": dict.fromkeys(table["scoring"].get("reading", {}), 180),
     }
-    if "grades" in (table.get("positions") or {}):
-        table["positions"]["grades"] = dict.fromkeys(table["positions"]["grades"], 1)  # all that toy passages have
+    positions = table.get("positions") or {}
+    if "grades" in positions:
+        positions["grades"] = dict.fromkeys(positions["grades"], 1)  # all that toy passages have
+    if "judged" in positions:
+        replies = ["##final score: 0", "##final score: 2"] * 20
+        positions["judged"] |= {"chat": {"name": "scripted", "params": {"replies": replies}}, "sample": 2}
+    positions.pop("snippets", None)  # a file of its own, tried below
     if "costs" in table:
         table["costs"] |= {"queries": 1, "depth": 1, "rounds": 1}
     return Experiment.model_validate(table)
@@ -278,6 +285,51 @@ def small_sweep(key: str, values: list[Any]) -> list[Any]:
     if key.endswith("kept_windows"):
         return [2, 3]
     return WINDOWS if isinstance(values[0], dict) else [60, 120]
+
+
+def test_snippets_that_people_judged_are_counted_beside_the_papers_table(tmp_path: Path) -> None:
+    grades = {"d1": (3, 0, 1), "d2": (0, 3, 3), "d3": (3, 3, 3), "d4": (2, 2, 2)}
+    lines = [f"q1 Q0 {document}_{place} {grade}" for document, row in grades.items() for place, grade in enumerate(row)]
+    (tmp_path / "snippets.txt").write_text("\n".join(lines) + "\n")
+    found = snippets_beside(tmp_path / "snippets.txt", tmp_path)
+    assert found == ["33.3%", "66.7%", "33.3%"]  # d1 has one, d2 two, d3 three, d4 none of grade 3
+
+
+def test_firas_column_of_parades_table_11_is_made_from_its_judgements(tmp_path: Path) -> None:
+    judgements = ROOT / "../shared/data/fira/snippet-qrels.txt"
+    if not judgements.is_file():
+        pytest.skip("needs shared/data/fira beside the repository")
+    found = snippets_beside(judgements, tmp_path)
+    assert found == ["66.5%", "86.6%", "13.4%"]  # the paper prints 66, 87 and 13
+
+
+def snippets_beside(file: Path, folder: Path) -> list[str]:
+    """Our column for FiRA in the report of the file of PARADE's Table 11, made of these judgements alone."""
+    path = FOLDER / "paper" / "parade-passages-per-document.toml"
+    name = "trec-dl-2019/fira"
+    plan = make_plan(load_experiment(path, [f'positions.snippets={{"{name}"={{file="{file}", grade=3}}}}']))
+    store = Store(folder / "store")
+    run_steps(chosen_steps(plan, [f"snippets of {name}"]), store, say=lambda line: None)
+    (table,) = positions_beside(read_experiment(gather(plan, store))).values()
+    assert table.headings[1:] == (f"{name}, documents", f"{name}, documents (theirs)")
+    assert [row[2].text for row in table.rows] == ["66%", "87%", "13%"]
+    return [row[1].text for row in table.rows]
+
+
+def test_a_missing_file_of_snippets_has_a_plan_and_is_named_when_it_is_needed(tmp_path: Path) -> None:
+    path = FOLDER / "paper" / "parade-passages-per-document.toml"
+    missing = f'positions.snippets={{fira={{file="{tmp_path / "none.txt"}"}}}}'
+    plan = make_plan(load_experiment(path, [missing]))
+    with pytest.raises(StepFailed, match=r"none\.txt of judged snippets; get it from its authors"):
+        run_steps(chosen_steps(plan, ["snippets of fira"]), Store(tmp_path), say=lambda line: None)
+
+
+def test_what_a_judge_may_cost_changes_nothing_of_what_is_judged() -> None:
+    path = FOLDER / "paper" / "positional-bias-positions.toml"
+    plans = [make_plan(load_experiment(path, more)) for more in ([], ["positions.judged.chat.params.budget=5"])]
+    first, second = ({s.fingerprint for s in plan.steps if s.kind == "judged"} for plan in plans)
+    assert len(first) == 7
+    assert first == second
 
 
 def test_an_ensemble_orders_the_candidates_of_its_ranker_by_weights_of_the_other_folds(tmp_path: Path) -> None:
@@ -373,7 +425,6 @@ def test_the_page_says_what_is_made_partly() -> None:
         "parade-main",
         "parade-long-transformers",
         "parade-passages-per-document",
-        "parade-first-stage",
     }
 
 

@@ -10,6 +10,7 @@ from longrank.core.registry import Registry
 from longrank.core.settings import parse_settings
 
 CHATS: Registry[ChatModel] = Registry("chat model")
+MONEY = ("cache", "budget", "prices")  # parameters that are not about how a model is asked
 
 
 @CHATS.add("openai")

@@ -186,7 +186,9 @@ def _told(cell: Cell, store: Store) -> CellResult:
     (step,) = cell.results
     folder = store.folder(step)
     if cell.kind == "positions":
-        return CellResult(cell.labels, *_positions(folder / PROFILE))
+        values, counts = _positions(folder / PROFILE)
+        judged = _json(folder / FACTS) if (folder / FACTS).is_file() else {}
+        return CellResult(cell.labels, values, {**counts, **judged})
     if cell.kind == "audit":
         return CellResult(cell.labels, {}, _json(folder / CARD), {"audit": store.seconds(step) or 0.0})
     facts = _json(folder / FACTS)

@@ -9,6 +9,7 @@ from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import file_hash, plain
 from longrank.core.registry import Registry
 from longrank.core.settings import parse_settings
+from longrank.core.types import Spec
 from longrank.experiments.costs import Work, train_work
 from longrank.experiments.settings import BackboneSettings, Experiment, RankerSettings, ReadingSettings
 from longrank.experiments.sources import (
@@ -22,6 +23,7 @@ from longrank.experiments.sources import (
     ToySource,
 )
 from longrank.experiments.step import Step
+from longrank.experiments.told import JudgedSettings, SnippetSettings
 from longrank.training.settings import TrainSettings
 
 _NOT_ITS_TEXTS = {
@@ -103,6 +105,27 @@ class Inputs:
             label = f"warm up {backbone} on {warmup.on}"
             self._known["warm-up", backbone] = Step("warm-up", label, settings, inputs, self.hints, work)
         return self._known["warm-up", backbone]
+
+    def judged(self, name: str, asked: JudgedSettings, tokenizer: str) -> Step:
+        """The step in which a chat model grades pieces; its budget and its cache are no part of what the step is."""
+        from longrank.chat.registry import CHATS, MONEY
+
+        check_params(CHATS, asked.spec.name, asked.spec.params)
+        shaping = {key: value for key, value in asked.spec.params.items() if key not in MONEY}
+        settings = {
+            "chat": plain(Spec(asked.spec.name, shaping)),
+            "sample": asked.sample,
+            "grade": asked.grade,
+            "tokenizer": tokenizer,
+        }
+        inputs, hints = {"collection": self.collection(name)}, {"chat": plain(asked.spec)}
+        return Step("judged", f"judge pieces of {name}", settings, inputs, hints, inputs["collection"].work)
+
+    def snippets(self, name: str, source: SnippetSettings) -> Step:
+        """The step that reads judged snippets; a plan can be shown before the file is there."""
+        contents = file_hash(source.file) if source.file.is_file() else "not there"
+        settings = {"contents": contents, "grade": source.grade}
+        return Step("snippets", f"snippets of {name}", settings, {}, {"file": str(source.file)})
 
 
 def backbone_table(backbone: BackboneSettings) -> dict[str, Any]:

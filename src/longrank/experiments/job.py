@@ -1,11 +1,14 @@
 """A step at work: its settings, its folder, and the folders of what it reads."""
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longrank.core.types import Run
+from longrank.core.types import Run, Spec
 from longrank.corpora.formats.trec import read_run
 from longrank.experiments.collections import Opened, open_collection
 from longrank.experiments.step import Step
@@ -14,9 +17,11 @@ if TYPE_CHECKING:
     from longrank.rankers.neural import NeuralRanker
 
 RUN, FACTS, LOG, MODEL, PROFILE = "run.trec", "facts.json", "log.json", "best", "positions.jsonl"
-COSTS, CARD = "costs.json", "card.json"
-RESUMABLE = frozenset({"warm-up", "train", "audit"})  # what an interrupted one left behind is gone on with
+COSTS, CARD, GRADES = "costs.json", "card.json", "grades.jsonl"
+# kinds of which an interrupted one is gone on with
+RESUMABLE = frozenset({"warm-up", "train", "audit", "judged", "untrained"})
 VOLATILE = frozenset({"metrics.jsonl", COSTS})  # files that hold times, so are never the same twice
+_REPLIES = "replies"
 
 
 @dataclass(frozen=True)
@@ -45,3 +50,13 @@ class Job:
         from longrank.rankers import checkpoint
 
         return checkpoint.load(self.inputs[role] / MODEL).to(self.step.hints.get("device", "cpu"))
+
+    @contextmanager
+    def keeping_replies(self, chat: Spec) -> Iterator[Spec]:
+        """A chat model that, unless it has a cache, keeps paid replies here until all came: a kill loses none."""
+        from longrank.chat.registry import CHATS
+
+        can = "cache" in signature(CHATS[chat.name].make).parameters
+        own = can and chat.params.get("cache") is None
+        yield Spec(chat.name, {**chat.params, "cache": str(self.folder / _REPLIES)}) if own else chat
+        shutil.rmtree(self.folder / _REPLIES, ignore_errors=True)

@@ -11,7 +11,6 @@ from longrank.experiments.costs import Work, score_work, train_work, untrained_w
 from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, length_params, ranker_table
 from longrank.experiments.records import ENSEMBLE
 from longrank.experiments.settings import (
-    AuditsSettings,
     Experiment,
     RankerSettings,
     ReadingSettings,
@@ -23,6 +22,7 @@ from longrank.experiments.sources import (
     IrDatasetsSource,
 )
 from longrank.experiments.step import Cell, Plan, Step, needed_steps
+from longrank.experiments.told import AuditsSettings, PositionSettings
 from longrank.training.settings import TrainSettings
 
 
@@ -111,15 +111,7 @@ class _Planner:
         """Positions and sizes of collections, and run-times."""
         experiment = self.experiment
         if experiment.positions is not None:
-            every = experiment.positions.model_dump(include={"tokenizer", "sample"})
-            for name in experiment.positions.collections:
-                grade = experiment.positions.grades.get(name)
-                settings = every if grade is None else {**every, "grade": grade}
-                inputs = {"collection": self.inputs.collection(name)}
-                if name in experiment.positions.passages:
-                    inputs["passages"] = self.inputs.collection(experiment.positions.passages[name])
-                work = self.inputs.collection(name).work
-                step = Step("positions", f"positions of {name}", settings, inputs, work=work)
+            for name, step in self._positions(experiment.positions):
                 yield Cell({"collection": name, "what": "positions", **self.labels}, "positions", (step,))
         for name in experiment.statistics:
             inner = self.inputs.collection(name)
@@ -129,6 +121,22 @@ class _Planner:
             yield self._costs()
         if experiment.audits is not None:
             yield from self._audits(experiment.audits)
+
+    def _positions(self, positions: PositionSettings) -> Iterator[tuple[str, Step]]:
+        every = positions.model_dump(include={"tokenizer", "sample"})
+        for name in positions.collections:
+            grade = positions.grades.get(name)
+            settings = every if grade is None else {**every, "grade": grade}
+            inputs = {"collection": self.inputs.collection(name)}
+            if name in positions.passages:
+                inputs["passages"] = self.inputs.collection(positions.passages[name])
+            work = self.inputs.collection(name).work
+            yield name, Step("positions", f"positions of {name}", settings, inputs, work=work)
+        if positions.judged is not None:
+            for name in positions.judged.collections:
+                yield name, self.inputs.judged(name, positions.judged, positions.tokenizer)
+        for name, snippets in positions.snippets.items():
+            yield name, self.inputs.snippets(name, snippets)
 
     def _costs(self) -> Cell:
         costs = self.experiment.costs

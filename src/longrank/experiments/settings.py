@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from longrank.audit.settings import AuditSettings
 from longrank.core.errors import SettingsError
 from longrank.core.settings import Settings, apply_overrides, parse_settings, to_spec
 from longrank.core.types import Spec
 from longrank.evaluation.names import parse_measure
 from longrank.experiments.sources import OF_ANOTHER, AnySource, RetrieverSettings
+from longrank.experiments.told import AuditsSettings, CostSettings, PositionSettings
 from longrank.training.pools import NegativeSettings
 from longrank.training.settings import TrainSettings, preset
 
@@ -163,33 +163,6 @@ class ScoringSettings(Settings):
     reading: dict[str, int] = Field(default_factory=dict, description="lengths that differ from those of training")
 
 
-class PositionSettings(Settings):
-    """Which collections' evidence is located: by their gold spans, or by matching another collection's passages."""
-
-    collections: Names
-    passages: dict[str, str] = Field(default_factory=dict, description="collection -> that of its relevant passages")
-    grades: dict[str, int] = Field(default_factory=dict, description="collection -> least grade of such a passage")
-    tokenizer: Literal["bert", "words"] = "bert"
-    sample: int | None = Field(None, ge=1)
-
-
-class CostSettings(Settings):
-    """How run-times are measured: all rankers of a stage side by side; with folds, those of the first."""
-
-    stage: str
-    queries: int = Field(4, ge=1)
-    depth: int = Field(10, ge=1)
-    rounds: int = Field(3, ge=1)
-
-
-class AuditsSettings(Settings):
-    """Which trained rankers are audited for position bias on the toy world, and how thoroughly."""
-
-    stages: Names
-    rankers: Names | None = Field(None, description="labels; all of a stage, if not given")
-    design: AuditSettings = AuditSettings()
-
-
 class Experiment(Settings):
     """Everything ``longrank run`` does for one file."""
 
@@ -275,7 +248,7 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
     yield "collection", collections, [c.of for c in e.collections.values() if isinstance(c, OF_ANOTHER)]
     yield "collection", collections, [name for s in stages for name in (s.train_on, *s.score_on)]
     yield "collection", collections, [name for u in e.untrained for name in u.score_on]
-    yield "collection", collections, [*e.statistics, *(e.positions.collections if e.positions else ())]
+    yield "collection", collections, [*e.statistics, *(e.positions.of_collections if e.positions else ())]
     yield "collection", collections, [n for pair in (e.positions.passages if e.positions else {}).items() for n in pair]
     if e.positions:
         yield "collection with passages", list(e.positions.passages), list(e.positions.grades)

@@ -19,6 +19,8 @@ CODE: Mapping[str, int] = {
     "score": 1,
     "untrained": 1,
     "positions": 1,
+    "judged": 1,
+    "snippets": 1,
     "statistics": 1,
     "costs": 1,
     "audit": 1,

@@ -14,7 +14,14 @@ from longrank.corpora.formats.trec import read_run, write_run
 from longrank.experiments.collections import Opened, make_collection
 from longrank.experiments.job import FACTS, LOG, MODEL, RUN, Job
 from longrank.experiments.sources import RetrieverSettings
-from longrank.experiments.telling import make_audit, make_costs, make_positions, make_statistics
+from longrank.experiments.telling import (
+    make_audit,
+    make_costs,
+    make_judged,
+    make_positions,
+    make_snippets,
+    make_statistics,
+)
 from longrank.training.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -209,7 +216,12 @@ def _reading_as(ranker: "NeuralRanker", reading: Mapping[str, Any]) -> "NeuralRa
 def _make_untrained(job: Job) -> None:
     from longrank.rankers.ready import build_ready
 
-    _rerank(job, build_ready(to_spec(job.settings["ranker"])))
+    spec = to_spec(job.settings["ranker"])
+    chat = spec.params.get("chat")
+    if not isinstance(chat, Spec):
+        return _rerank(job, build_ready(spec))
+    with job.keeping_replies(chat) as kept:
+        return _rerank(job, build_ready(Spec(spec.name, {**spec.params, "chat": kept})))
 
 
 def _rerank(job: Job, ranker: "Ranker") -> None:
@@ -234,6 +246,8 @@ MAKERS: Mapping[str, Callable[[Job], None]] = {
     "score": _make_score,
     "untrained": _make_untrained,
     "positions": make_positions,
+    "judged": make_judged,
+    "snippets": make_snippets,
     "statistics": make_statistics,
     "costs": make_costs,
     "audit": make_audit,

@@ -2,14 +2,16 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longrank.chunking.tokenizers import WordTokenizer, bert_tokenizer
 from longrank.core.contracts import Tokenizer
 from longrank.core.disk import write_atomic
-from longrank.core.settings import parse_settings
+from longrank.core.errors import DataError
+from longrank.core.settings import parse_settings, to_spec
 from longrank.core.types import Collection, Document, Query
-from longrank.experiments.job import CARD, COSTS, FACTS, PROFILE, Job
+from longrank.experiments.job import CARD, COSTS, FACTS, GRADES, PROFILE, Job
 
 if TYPE_CHECKING:
     from longrank.positions.profile import PositionProfile
@@ -42,6 +44,42 @@ def _matched(job: Job, collection: Collection, tokenizer: Tokenizer) -> "Positio
         if passage_id in passages.documents
     ]
     return recovered_profile(recover(wanted[: job.settings["sample"]], collection), collection, tokenizer)
+
+
+def make_judged(job: Job) -> None:
+    """Where the pieces stand that a chat model finds relevant, and every piece's grade."""
+    from longrank.chat.registry import CHATS
+    from longrank.positions.judgements import judge_pairs, write_grades
+    from longrank.positions.judging import ChunkJudge
+    from longrank.positions.profiling import relevant_pairs, save_profile
+
+    collection, tokenizer = job.collection().collection, _tokenizer(job.settings["tokenizer"])
+    pairs = relevant_pairs(collection, sample=job.settings["sample"])
+    with job.keeping_replies(to_spec(job.step.hints["chat"])) as chat:
+        judged = judge_pairs(collection, ChunkJudge(CHATS.build(chat), tokenizer), pairs)
+    tally = judged.tally
+    facts = {
+        "judge": " ".join(str(part) for part in (chat.name, chat.params.get("model", "")) if part),
+        "pieces": tally.chunks,
+        "pieces_without_grade": tally.unreadable + tally.failed,
+        "documents_not_read_to_the_end": sum(document.unseen_tokens > 0 for document in judged.documents),
+    }
+    write_atomic(job.folder / FACTS, json.dumps(facts, sort_keys=True))
+    write_grades(judged, job.folder / GRADES)
+    save_profile(judged.profile(at_least=job.settings["grade"]), job.folder / PROFILE)
+
+
+def make_snippets(job: Job) -> None:
+    """Which snippets of documents people found relevant, counted in snippets."""
+    from longrank.positions.gold import SNIPPETS, read_fira
+    from longrank.positions.profile import PositionProfile
+    from longrank.positions.profiling import save_profile
+
+    path, grade = Path(job.step.hints["file"]), job.settings["grade"]
+    if not path.is_file():
+        raise DataError(f"no file {path} of judged snippets; get it from its authors, or name another in the file")
+    records = tuple(one.record(at_least=grade) for one in read_fira(path))
+    save_profile(PositionProfile(path.stem, SNIPPETS, records), job.folder / PROFILE)
 
 
 def make_statistics(job: Job) -> None:

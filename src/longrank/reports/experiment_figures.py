@@ -5,6 +5,7 @@ from statistics import median
 
 from longrank.evaluation.efficiency import Cost, RelativeCost, relative_costs
 from longrank.experiments.records import CellResult, ExperimentResult
+from longrank.positions.gold import SNIPPETS
 from longrank.reports.cost_plot import CostPoint, gain_against_cost
 from longrank.reports.experiment_audits import audit_figure
 from longrank.reports.experiment_found import found_figures
@@ -169,7 +170,8 @@ def costs_table(reading: Reading) -> Table | None:
 
 def _positions(result: ExperimentResult) -> Iterator[Figure]:
     samples, alts = {}, []
-    for cell in result.where(what="positions"):
+    in_tokens = [cell for cell in result.where(what="positions") if cell.facts.get("tokenizer") != SNIPPETS]
+    for cell in in_tokens:
         starts, lengths = ([int(v) for v in cell.values.get(name, {}).values()] for name in ("start", "length"))
         if lengths:
             name = str(cell.labels["collection"])
@@ -179,6 +181,6 @@ def _positions(result: ExperimentResult) -> Iterator[Figure]:
                 f"{median(starts):.0f}, median length {median(lengths):.0f} tokens"
             )
     if samples:
-        tokenizers = sorted({str(c.facts.get("tokenizer", "")) for c in result.where(what="positions")} - {""})
+        tokenizers = sorted({str(c.facts.get("tokenizer", "")) for c in in_tokens} - {""})
         caption = f"Start of the first relevant passage against document length, in tokens ({', '.join(tokenizers)})."
         yield Figure(position_histograms(samples), caption, "; ".join(alts) + ".")

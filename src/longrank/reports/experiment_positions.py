@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from longrank.core.types import TokenSpan
 from longrank.evaluation.papers.tables import Column, PaperTable, Statement, paper_statements, paper_table
 from longrank.experiments.records import CellResult, ExperimentResult
+from longrank.positions.gold import SNIPPETS
 from longrank.positions.profile import CHUNK_TOKENS, PassageCounts, PositionProfile, passage_counts
 from longrank.positions.records import PairRecord
 from longrank.reports.experiment_papers import STANDS_FOR, chunk_length
@@ -22,6 +23,12 @@ class Placed(NamedTuple):
     profile: PositionProfile
     counts: PassageCounts
     pairs: int  # located or not
+    judging: str = ""  # of a chat model's grades: whose they are and what is missing
+
+    @property
+    def in_snippets(self) -> bool:
+        """Whether positions count snippets, not tokens."""
+        return self.profile.tokenizer == SNIPPETS
 
     @property
     def located(self) -> int:
@@ -56,14 +63,17 @@ def positions_table(reading: Reading) -> Table | None:
     for one in placed:
         starts, ends = (one.profile.first(edge) for edge in ("start", "end"))
         medians = (median(values.tolist()) for values in (starts, ends, one.profile.lengths()))
-        first = (one.profile.chunk_shares(edge, chunk_tokens=chunk)[0] for edge in ("start", "end"))
+        shares = (one.profile.chunk_shares(edge, chunk_tokens=chunk)[0] for edge in ("start", "end"))
+        first = ("", "") if one.in_snippets else (f"{share:.1%}" for share in shares)
         cells = [one.name, str(one.pairs), f"{one.located_percent:.1f}%", *(f"{value:.0f}" for value in medians)]
-        rows.append(tuple(map(Cell, [*cells, *(f"{share:.1%}" for share in first), f"{one.counts.one:.1%}"])))
+        rows.append(tuple(map(Cell, [*cells, *first, f"{one.counts.one:.1%}"])))
     headings = ("collection", "pairs", "located", "median start", "median end", "median length")
     notes = (
         f"Of located pairs: tokens ({_tokenizers(placed)}) at which the first relevant passage starts and ends, shares "
         f"whose first passage starts and ends in the first {chunk} tokens, and documents with one relevant passage. "
         f"A passage that was cut into parts counts by its first.",
+        *(f"{one.name} counts snippets of documents, not tokens." for one in placed if one.in_snippets),
+        *(one.judging for one in placed if one.judging),
     )
     return (
         Table((*headings, "starts in chunk 1", "ends in chunk 1", "one passage"), tuple(rows), notes) if rows else None
@@ -88,7 +98,8 @@ def positions_beside(reading: Reading) -> dict[str, Table]:
 
 
 def _counterparts(column: Column, placed: Sequence[Placed]) -> list[Placed]:
-    return [one for one in placed if column.measure in _SHARES and one.plays == column.collection]
+    same = [one for one in placed if column.measure in _SHARES and one.plays == column.collection]
+    return [one for one in same if not (one.in_snippets and column.measure.startswith(_FIRST))]
 
 
 def _statements(placed: Sequence[Placed]) -> Iterator[tuple[Statement, Placed]]:
@@ -148,7 +159,17 @@ def _one(cell: CellResult) -> Placed:
     )
     counts = passage_counts([int(count) for count in cell.values.get("passages", {}).values()])
     profile = PositionProfile(name, tokenizer, records)
-    return Placed(name, STANDS_FOR.get(name, name), profile, counts, int(cell.facts.get("pairs", len(records))))
+    pairs = int(cell.facts.get("pairs", len(records)))
+    return Placed(name, STANDS_FOR.get(name, name), profile, counts, pairs, _judging(name, cell.facts))
+
+
+def _judging(name: str, facts: Mapping[str, Any]) -> str:
+    if "judge" not in facts:
+        return ""
+    return (
+        f"{name}: {facts['pieces']} pieces graded by {facts['judge']}, {facts['pieces_without_grade']} without a "
+        f"grade; {facts['documents_not_read_to_the_end']} documents not read to the end."
+    )
 
 
 def _percent(shares: Sequence[float]) -> list[float]:
@@ -156,4 +177,4 @@ def _percent(shares: Sequence[float]) -> list[float]:
 
 
 def _tokenizers(placed: Sequence[Placed]) -> str:
-    return ", ".join(dict.fromkeys(one.profile.tokenizer for one in placed))
+    return ", ".join(dict.fromkeys(one.profile.tokenizer for one in placed if not one.in_snippets))
