@@ -299,6 +299,7 @@ class _Planner:
             "max_queries": scoring.max_queries,
             "fold": fold,
             "reading": changes,
+            **({"of_split": True} if fold and scoring.max_queries else {}),  # once it was so many of each fold
         }
         inputs = {
             "model": model,

@@ -228,8 +228,11 @@ def _rerank(job: Job, ranker: "Ranker") -> None:
     from longrank.rankers.rerank import rerank
 
     opened, candidates = job.collection(), job.candidates()
-    wanted = opened.queries(job.settings["split"], job.settings.get("fold"))
-    wanted = wanted[: job.settings.get("max_queries") or len(wanted)]
+    split, most = job.settings["split"], job.settings.get("max_queries")
+    wanted = opened.queries(split, job.settings.get("fold"))
+    if most is not None:
+        first = frozenset(opened.queries(split)[:most])
+        wanted = tuple(q for q in wanted if q in first)
     found = tuple(q for q in wanted if candidates.scores.get(q))
     run = rerank(ranker, candidates, opened.collection, depth=job.settings["depth"], query_ids=found)
     write_run(job.folder / RUN, run, metadata={})
