@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from longrank.core.errors import LongrankError, SettingsError
+from longrank.experiments import costs
 from longrank.experiments.plan import make_plan
 from longrank.experiments.settings import load_experiment
 from longrank.experiments.step import Plan, Step
@@ -218,3 +220,15 @@ def test_a_misspelt_ranker_backbone_or_parameter_is_refused_before_anything_runs
 ) -> None:
     with pytest.raises(LongrankError, match=message):
         planned(smallest, override)
+
+
+def test_before_anything_is_trained_times_follow_the_speed_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "product_speed", lambda: 1e11)
+    assert costs.measured_speed([]) == 0.8e11
+    assert costs.measured_speed([(costs.Work(operations=1e12), 13.0)]) == 1e11  # ten seconds beside the fixed three
+
+
+def test_the_speed_of_a_core_is_that_of_some_computer_and_leaves_the_threads_as_they_were() -> None:
+    threads = torch.get_num_threads()
+    assert 1e8 < costs.product_speed() < 1e13
+    assert torch.get_num_threads() == threads

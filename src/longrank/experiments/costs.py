@@ -1,17 +1,18 @@
-"""What a step will cost, from counts of operations and a measured speed; good to a factor of two, said before work."""
+"""What a step will cost, from counts of operations and this machine's speed; good to a factor of two, said before."""
 
 import math
 import statistics
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from longrank.experiments.settings import BackboneSettings
 from longrank.training.settings import TrainSettings
 
-SPEED = (
-    6e10  # operations a second of one core, as measured in training MiniLM's first layers on documents of 327 tokens
-)
+# share of a core's speed in large products that training and scoring reached: .83 with AVX2, .78 with AVX-512
+EFFICIENCY = 0.8
 FIXED_SECONDS = 3.0  # of any step: reading models and texts
 FIXED_BYTES = 700 * 2**20  # of a process that has loaded torch and transformers
 _MINILM_LAYER = 1.77  # millions of parameters
@@ -28,7 +29,7 @@ class Work:
     memory_bytes: float = FIXED_BYTES
     queries_known: bool = True
 
-    def seconds(self, speed: float = SPEED) -> float:
+    def seconds(self, speed: float) -> float:
         """Time at a speed in operations a second."""
         return FIXED_SECONDS + self.operations / speed
 
@@ -96,13 +97,34 @@ def parameters_in_millions(name: str, params: Mapping[str, Any], told: float | N
 
 
 def measured_speed(done: Iterable[tuple[Work, float]]) -> float:
-    """Operations a second of steps that are done (work, seconds); the usual speed if there are none of weight.
+    """Operations a second of steps that are done (work, seconds); what this machine promises if none is of weight.
 
     >>> measured_speed([(Work(operations=4e12), 23.0)])
     200000000000.0
     """
     found = [work.operations / (seconds - FIXED_SECONDS) for work, seconds in done if seconds > 4 * FIXED_SECONDS]
-    return statistics.median(found) if found else SPEED
+    return statistics.median(found) if found else EFFICIENCY * product_speed()
+
+
+@cache
+def product_speed() -> float:
+    """Operations a second of one core in a linear layer of MiniLM's size: the best of a few, in milliseconds."""
+    import torch
+
+    from longrank.encoders.products import fast_products
+
+    states, weight = torch.ones(1024, 384), torch.ones(1536, 384)
+    threads, times = torch.get_num_threads(), []
+    torch.set_num_threads(1)
+    try:
+        with torch.inference_mode(), fast_products():
+            for _ in range(8):
+                began = time.perf_counter()
+                torch.nn.functional.linear(states, weight)
+                times.append(time.perf_counter() - began)
+    finally:
+        torch.set_num_threads(threads)
+    return 2 * states.numel() * len(weight) / min(times)
 
 
 def duration(seconds: float) -> str:
