@@ -91,7 +91,15 @@ def test_kept_results_of_the_headline_are_found_again_by_their_fingerprints() ->
 def test_parades_first_stage_has_feedback_on_robust04_alone_and_other_settings_for_descriptions() -> None:
     plan = make_plan(load_experiment(FOLDER / "paper" / "parade-main.toml"))
     asked = {step.label: step.settings for step in plan.steps if step.kind == "candidates"}
-    found = {c.labels["scored_on"]: c.labels["ranker"] for c in plan.cells if c.kind == "retriever"}
+    shown = [c for c in plan.cells if c.kind == "retriever"]
+    beside = {c.labels["scored_on"]: c.labels["ranker"] for c in shown if c.labels["stage"] == "untrained"}
+    assert beside == {
+        "robust04-title": "bm25",
+        "robust04-description": "bm25-description",
+        "gov2-title": "rm3",
+        "gov2-description": "rm3-description",
+    }
+    found = {c.labels["scored_on"]: c.labels["ranker"] for c in shown if c.labels["stage"] == "baseline"}
     assert found == {
         "robust04-title": "rm3",
         "robust04-description": "rm3-description",
@@ -260,7 +268,7 @@ def made_small(path: Path) -> Experiment:
 
 
 def small_source(source: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: source[name] for name in ("measures", "retriever") if source.get(name)}
+    kept = {name: source[name] for name in ("measures", "retriever", "beside") if source.get(name)}
     kept |= {"reading": dict.fromkeys(source["reading"], 300)} if "reading" in source else {}
     if source["kind"] == "far-relevant":
         policy = source.get("placing", {}).get("policy", "beyond")
@@ -424,7 +432,6 @@ def test_the_page_says_what_is_made_partly() -> None:
         "positional-bias-positions",
         "positional-bias-efficiency",
         "long-document-models-positions",
-        "parade-main",
         "parade-long-transformers",
         "parade-passages-per-document",
     }

@@ -27,6 +27,7 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
         ("collections.toy-far.of=toys", "no collection 'toys'; there are toy, toy-far, toy-debiased"),
         ("retriever=bm26", "no retriever 'bm26'"),
         ("collections.toy.retriever=bm27", "no retriever 'bm27'; there are bm25"),
+        ('collections.toy.beside=["bm28"]', "no retriever 'bm28'; there are bm25"),
         ("warmup.on=far", "no collection 'far'"),
         ("costs.stage=tunned", "no stage 'tunned'"),
         ('rankers=["maxp", "maxp"]', "two rankers are labelled 'maxp'"),

@@ -31,6 +31,7 @@ _NOT_ITS_TEXTS = {
     "sizes",
     "depth",
     "retriever",
+    "beside",
     "reading",
     "of",
     "path",

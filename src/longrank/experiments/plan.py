@@ -42,7 +42,7 @@ class _Planner:
         self._known: dict[Any, Step] = {}
 
     def cells(self) -> Iterator[Cell]:
-        """Baselines, then stage by stage every ranker, backbone and seed, then what is told of collections."""
+        """Baselines, stage by stage every ranker, backbone and seed, other first stages, and what collections tell."""
         yield from self._baselines()
         for ready in self.experiment.untrained:
             yield from self._untrained(ready)
@@ -50,14 +50,13 @@ class _Planner:
             for ranker, backbone in self._systems(stage):
                 for seed in self.experiment.seeds:
                     yield from self._scored(stage, ranker, backbone, seed)
+        yield from self._shown_beside()
         yield from self._told()
 
     # -- cells ---------------------------------------------------------------------------------------------------------
 
     def _baselines(self) -> Iterator[Cell]:
-        scored = dict.fromkeys(name for stage in self.experiment.stages for name in stage.score_on)
-        scored |= dict.fromkeys(name for ranker in self.experiment.untrained for name in ranker.score_on)
-        for name in scored:
+        for name in self._scored_collections():
             for baseline in self.experiment.baselines:
                 shown = self.experiment.first_stage_of(name) if baseline == "retriever" else baseline
                 labels = self._labelled(shown, "baseline", name)
@@ -69,6 +68,19 @@ class _Planner:
                     (),
                     *self._tried(name),
                 )
+
+    def _scored_collections(self) -> tuple[str, ...]:
+        stages, untrained = self.experiment.stages, self.experiment.untrained
+        return tuple(dict.fromkeys(name for each in (*stages, *untrained) for name in each.score_on))
+
+    def _shown_beside(self) -> Iterator[Cell]:
+        """First stages that nothing reranks, as systems of their own."""
+        for name in self._scored_collections():
+            for retriever in self.experiment.collections[name].beside:
+                labels = self._labelled(retriever, "untrained", name)
+                step, collection = self.inputs.candidates(name, retriever), self.inputs.collection(name)
+                cell = Cell(labels, "retriever", (step,), collection, (), *self._tried(name))
+                yield replace(cell, ranked=False)  # ranks tell first stages apart that are reranked
 
     def _scored(self, stage: StageSettings, ranker: RankerSettings, backbone: str, seed: int) -> Iterator[Cell]:
         trained = self._history(stage)

@@ -254,7 +254,8 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
         yield "collection with passages", list(e.positions.passages), list(e.positions.grades)
     yield "collection", collections, [e.warmup.on] if e.warmup else []
     yield "retriever", list(e.retrievers), [e.first_stage, *(s.retriever for s in stages if s.retriever)]
-    yield "retriever", list(e.retrievers), [c.retriever for c in e.collections.values() if c.retriever]
+    own = [(c.retriever, *c.beside) for c in e.collections.values()]
+    yield "retriever", list(e.retrievers), [name for names in own for name in names if name]
     yield "ranker", rankers, [] if not rankers else [name for s in stages for name in s.rankers or ()]
     limited = [*(r.backbones for r in e.rankers), *(s.backbones for s in stages), e.warmup and e.warmup.backbones]
     yield "backbone", backbones, [name for row in limited for name in row or ()]

@@ -24,6 +24,7 @@ class Source(Settings):
     measures: tuple[str, ...] | None = Field(None, description="in place of the experiment's")
     depth: int | None = Field(None, ge=1, description="candidates a query that are scored, in place of [scoring]'s")
     retriever: str | None = Field(None, description="its first stage, in place of the experiment's")
+    beside: tuple[str, ...] = Field((), description="other first stages that are shown too, and not reranked")
     reading: dict[str, int] = Field(default_factory=dict, description="lengths in scoring it, over [scoring]'s")
     sizes: dict[str, int] = Field(default_factory=dict, description="queries a split, for estimates only")
 

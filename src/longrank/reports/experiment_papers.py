@@ -24,6 +24,8 @@ _RANKERS: Mapping[str, tuple[str, ...]] = {
     "maxp": ("ELECTRA-MaxP",),
     "k-max": ("Birch",),
     "rm3": ("BM25+RM3",),
+    "rm3-description": ("BM25+RM3",),
+    "bm25-description": ("BM25",),
 }
 _SIZES: Mapping[str, str] = {  # PARADE's Table 9 names its one ranker's backbones
     "bert-large": "BERT-Large, 24 layers of 1024",
