@@ -70,8 +70,9 @@ class _Planner:
                 )
 
     def _scored_collections(self) -> tuple[str, ...]:
-        stages, untrained = self.experiment.stages, self.experiment.untrained
-        return tuple(dict.fromkeys(name for each in (*stages, *untrained) for name in each.score_on))
+        trained = [stage.score_on for stage in self.experiment.stages]
+        untrained = [ranker.score_on for ranker in self.experiment.untrained]
+        return tuple(dict.fromkeys(name for names in (*trained, *untrained) for name in names))
 
     def _shown_beside(self) -> Iterator[Cell]:
         """First stages that nothing reranks, as systems of their own."""
