@@ -222,6 +222,54 @@ def test_a_misspelt_ranker_backbone_or_parameter_is_refused_before_anything_runs
         planned(smallest, override)
 
 
+def test_two_results_of_one_name_are_refused(smallest: Path) -> None:
+    judged = 'positions.judged={collections=["toy"], chat={name="scripted", params={replies=["1"]}}}'
+    with pytest.raises(SettingsError, match=r"two different results would be called .*positions"):
+        planned(smallest, judged)
+
+
+def test_a_sweep_over_another_seed_does_not_rename_the_trainings(smallest: Path) -> None:
+    swept = planned(smallest, "sweep={'warmup.training.seed'=[0, 1]}")
+    cells = [cell.labels for cell in swept.cells if cell.labels.get("ranker") == "firstp" and "what" not in cell.labels]
+    assert {(c["seed"], c["warmup.training.seed"]) for c in cells} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_candidates_that_a_task_brings_are_no_row_of_a_first_stage(smallest: Path) -> None:
+    task = "collections.needle={kind='longembed', task='needle', lengths=[256], queries=2, documents=3}"
+    stages = 'stages=[{name="zero-shot", train_on="toy", score_on=["toy", "needle"]}]'
+    rows = {
+        (c.labels["ranker"], c.labels["scored_on"])
+        for c in planned(smallest, task, stages).cells
+        if c.kind != "scored" and "ranker" in c.labels
+    }
+    assert ("bm25", "toy") in rows
+    assert ("bm25", "needle") not in rows
+    assert ("random", "needle") in rows
+
+
+def test_a_larger_budget_goes_on_where_a_smaller_one_was_spent(smallest: Path) -> None:
+    def asked(budget: int) -> Step:
+        params = f"{{chat={{name='openai', params={{model='gpt-4o-mini', budget={budget}}}}}}}"
+        ready = f"untrained=[{{name='rankgpt', label='gpt', score_on=['toy'], params={params}}}]"
+        return next(step for step in planned(smallest, ready).steps if step.kind == "untrained")
+
+    assert asked(5).fingerprint == asked(10).fingerprint
+    assert asked(10).hints["ranker"]["params"]["chat"]["params"]["budget"] == 10
+
+
+def test_files_of_one_name_in_two_folders_are_two_files(smallest: Path, tmp_path: Path) -> None:
+    for part in ("a", "b", "c"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "data.jsonl").write_text(f"{part}\n")
+    named = ", ".join(
+        f"{k}='{tmp_path / v / 'data.jsonl'}'" for k, v in zip(("documents", "queries", "qrels"), "abc", strict=True)
+    )
+    mine = f"collections.mine={{kind='files', {named}}}"
+    found = planned(smallest, mine, 'statistics=["mine"]')
+    (step,) = [step for step in found.steps if step.label == "make mine"]
+    assert len({step.settings[part] for part in ("documents", "queries", "qrels")}) == 3
+
+
 def test_before_anything_is_trained_times_follow_the_speed_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "product_speed", lambda: 1e11)
     assert costs.measured_speed([]) == 0.8e11

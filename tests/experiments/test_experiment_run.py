@@ -20,7 +20,7 @@ from longrank.core.errors import SettingsError
 from longrank.core.types import Document
 from longrank.corpora.formats.trec import read_run
 from longrank.experiments.collections import open_collection
-from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
+from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps, with_readers
 from longrank.experiments.gather import expected_reciprocal_rank, gather
 from longrank.experiments.plan import make_plan
 from longrank.experiments.records import ExperimentResult
@@ -182,6 +182,49 @@ def test_a_training_killed_while_it_tidies_up_is_finished_and_nothing_half_writt
     assert (folder / "done.json").read_bytes() == before
     assert not (folder / "state").exists()
     assert not (folder / ".123-best").exists()
+
+
+def test_what_reads_a_step_that_is_made_again_is_made_again_too(plan: Plan) -> None:
+    forced = [step for step in plan.steps if step.label == "train maxp-twice/tiny seed 0 zero-shot on toy"]
+    labels = {step.label for step in plan.steps if step.fingerprint in with_readers(forced, plan)}
+    assert "score maxp-twice/tiny seed 0 tuned on toy-far, scored on toy-far" in labels
+    assert "run-times on toy" in labels
+    assert not any("seed 1" in label or "firstp" in label or label.startswith("make") for label in labels)
+
+
+def test_a_damaged_run_is_no_part_of_the_result_even_if_nobody_asked_for_it(plan: Plan, store: Store) -> None:
+    whole = gather(plan, store)
+    step = next(step for step in plan.steps if step.kind == "score")
+    path = store.folder(step) / "run.trec"
+    text = path.read_bytes()
+    path.write_bytes(text[: len(text) // 2])
+    said: list[str] = []
+    left = gather(plan, store, say=said.append)
+    path.write_bytes(text)
+    lost = [c.labels for c in whole.cells if c.labels not in [cell.labels for cell in left.cells]]
+    assert [f"score {c['ranker']}/tiny seed {c['seed']}" for c in lost] == [step.label.partition(" zero")[0]]
+    assert str(path) in said[0]
+
+
+def test_lost_run_times_are_measured_again(plan: Plan, store: Store) -> None:
+    step = next(step for step in plan.steps if step.kind == "costs")
+    (store.folder(step) / "costs.json").unlink()
+    said: list[str] = []
+    assert missing_steps(plan.steps, store, said.append) == (step,)
+    assert "costs.json" in said[0]
+    run_steps((step,), store, say=quiet)
+
+
+def test_versions_are_those_a_step_was_made_with(plan: Plan, store: Store) -> None:
+    step = next(step for step in plan.steps if step.kind == "score")
+    path = store.folder(step) / "done.json"
+    before, stamp = path.read_text(), path.stat()
+    path.write_text(json.dumps(json.loads(before) | {"versions": {"torch": "1.0"}}))
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    found = [cell.facts["versions"] for cell in gather(plan, store).cells if "fingerprints" in cell.facts]
+    path.write_text(before)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert found.count({"torch": "1.0"}) == 1
 
 
 def test_a_pattern_chooses_steps_and_what_they_need(plan: Plan) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from longrank.core.errors import DataError
+from longrank.core.fingerprint import fingerprint
 from longrank.experiments.execute import Store, run_steps
 from longrank.experiments.gather import gather
-from longrank.experiments.known import read_known
+from longrank.experiments.known import Known, read_known
 from longrank.experiments.plan import make_plan
-from longrank.experiments.records import ExperimentResult, read_result, write_result
+from longrank.experiments.records import CellResult, ExperimentResult, read_result, write_result
 from longrank.experiments.settings import load_experiment
-from longrank.experiments.step import Plan
+from longrank.experiments.step import Cell, Plan, Step
 
 
 @pytest.fixture
@@ -54,6 +55,27 @@ def test_two_halves_made_in_two_places_are_the_same_as_one_whole(
 def test_cells_of_other_settings_are_not_known(earlier: Path, smallest: Path) -> None:
     other = make_plan(load_experiment(smallest, ["training.batch_size=2"]))
     assert read_known([earlier]).remaining(other).cells == other.cells
+
+
+def test_a_cell_is_known_only_by_the_measures_that_are_asked(earlier: Path, smallest: Path) -> None:
+    other = make_plan(load_experiment(smallest, ['measures=["nDCG@10"]']))
+    assert read_known([earlier]).remaining(other).cells == other.cells
+    fewer = make_plan(load_experiment(smallest, ['measures=["RR"]']))
+    known = read_known([earlier])
+    found = [known.find(cell) for cell in fewer.cells if cell.kind == "scored"]
+    assert [list(cell.values) if cell else None for cell in found] == [["RR"]] * len(found)
+
+
+def test_an_ensemble_is_known_only_by_the_measure_that_weighed_it() -> None:
+    labels = {"ranker": "maxp+first-stage"}
+    cell = Cell(labels, "ensemble", (), measures=("RR",), weighed_by="RR")
+    step = Step("score", "score", {})
+    cell = replace(cell, results=(step, step))
+    facts = {"fingerprints": [step.fingerprint] * 2, "weighed_by": "AP"}
+    write = CellResult(labels, {"RR": {"q": 1.0}}, facts)
+    key = fingerprint(labels, facts["fingerprints"])
+    assert Known({key: write}).find(cell) is None
+    assert Known({key: replace(write, facts={**facts, "weighed_by": "RR"})}).find(cell) is not None
 
 
 def test_compressed_records_are_read(earlier: Path) -> None:

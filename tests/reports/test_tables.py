@@ -66,7 +66,7 @@ def test_latex_has_as_many_cells_as_columns_and_marks_best_and_significance(comp
     assert [len(row) for row in rows] == [4, 4, 4, 4]
     assert rows[2][0].strip() == r"Max\&P"
     assert re.fullmatch(r" \\textbf\{0\.\d{4}\}\$\^\{a\}\$ \(\+\d+\.\d\\%\) ", rows[2][1])
-    assert rows[3][0].strip() == r"Avg|P\_50\%"
+    assert rows[3][0].strip() == r"Avg\textbar{}P\_50\%"
     assert not re.search(r"(?<!\\)[&%#_]", caption)
 
 

@@ -8,9 +8,15 @@ from longrank.chat.messages import ChatModel
 from longrank.chat.scripted import ScriptedChat
 from longrank.core.registry import Registry
 from longrank.core.settings import parse_settings
+from longrank.core.types import Spec
 
 CHATS: Registry[ChatModel] = Registry("chat model")
-MONEY = ("cache", "budget", "prices")  # parameters that are not about how a model is asked
+MONEY = ("cache", "budget", "prices")
+
+
+def without_money(chat: Spec) -> Spec:
+    """What shapes a chat model's answers: its spec without budget, prices and cache."""
+    return Spec(chat.name, {name: value for name, value in chat.params.items() if name not in MONEY})
 
 
 @CHATS.add("openai")

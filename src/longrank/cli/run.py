@@ -26,7 +26,7 @@ def run(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and stop.")] = False,
     only: Annotated[Patterns, typer.Option(help="Only steps like this, and what they need; repeatable.")] = None,
-    force: Annotated[Patterns, typer.Option(help="Make steps like this again; repeatable.")] = None,
+    force: Annotated[Patterns, typer.Option(help="Make again steps like this and what reads them; repeatable.")] = None,
     known: Annotated[
         list[Path] | None, typer.Option(help="Earlier results, of any machine: their cells are taken; repeatable.")
     ] = None,
@@ -39,7 +39,7 @@ def run(
 
     longrank run experiments/laptop/headline.toml --set seeds=[0] --set 'rankers=["firstp", "maxp"]' --workers 2
     """
-    from longrank.experiments.execute import Store, chosen_steps, matches, missing_steps, run_steps
+    from longrank.experiments.execute import Store, chosen_steps, matches, missing_steps, run_steps, with_readers
     from longrank.experiments.gather import gather
     from longrank.experiments.known import read_known
     from longrank.experiments.plan import make_plan
@@ -49,8 +49,8 @@ def run(
     settings = load_experiment(experiment, overrides or [])
     plan, store, earlier = make_plan(settings), Store(out / "steps"), read_known(known or [])
     steps = chosen_steps(earlier.remaining(plan), only or [])
-    again = {step.fingerprint for step in steps if force and matches(step, force)}
-    for step in steps:
+    again = with_readers([step for step in steps if force and matches(step, force)], plan)
+    for step in plan.steps:
         if step.fingerprint in again and not dry_run:
             store.forget(step)
     missing = missing_steps(steps, store, lambda line: typer.echo(line, err=True), mend=not dry_run)
@@ -63,7 +63,7 @@ def run(
     try:
         run_steps(missing, store, workers=workers, say=lambda line: typer.echo(f"{_clock(began)} {line}"))
     finally:  # what is finished can be read, whatever happened to the rest
-        result = gather(plan, store, earlier)
+        result = gather(plan, store, earlier, say=lambda line: typer.echo(line, err=True))
         write_result(folder, result)
     typer.echo(f"{folder}: {len(result.cells)} of {len(plan.cells)} cells, {_clock(began)}")
     _summary(result.cells)
@@ -94,7 +94,8 @@ def _show(
     for step in steps if in_full else ():
         state = "make" if step.fingerprint in to_make else "done"
         size = f"{step.work.memory_bytes / 2**30:.1f} GiB"
-        cost = f"{duration(step.work.seconds(speed)):>8} {size}" if step.fingerprint in to_make else ""
+        taken = duration(step.work.seconds(speed)) if step.work.queries_known else "?"
+        cost = f"{taken:>8} {size}" if step.fingerprint in to_make else ""
         typer.echo(f"  {state}  {step.fingerprint}  {step.label:<72} {cost}".rstrip())
     if not missing:
         return

@@ -95,6 +95,8 @@ def _parse_foreign(text: str) -> Any:
         hint = f" Did you mean {text.replace(head, near[0], 1)!r}?" if near else ""
         raise UnknownName(f"no measure {text!r}.{hint} Names are those of ir-measures, and ERR, nERR, Q") from None
     except (ValueError, AssertionError, TypeError) as error:
+        if "cutoff" in str(error) and "@" not in text:
+            raise SettingsError(f"measure {text!r} needs a cutoff: write {text}@10") from None
         raise SettingsError(f"measure {text!r} cannot be read ({error}); write it like 'RR(rel=2)@10'") from None
     cutoff = measure.params.get("cutoff")
     if cutoff is not None and cutoff < 1:

@@ -98,6 +98,8 @@ def make_collection(
         splits, folds = {"test": tuple(every)}, _drawn_folds(every, settings["folds"])
     limits = {"train": settings["max_train"], "test": settings["max_test"]}
     splits = {name: _limited(name, ids, limits.get(name)) for name, ids in splits.items()}
+    if settings["max_test"] is not None:
+        folds = {name: tuple(q for q in ids if q in set(splits["test"])) for name, ids in folds.items()}
     _write_ids(folder / _SPLITS, splits)
     _write_ids(folder / _FOLDS, folds)
 

@@ -6,15 +6,19 @@ by its time or size and then by its hash, named, and the step is made again.
 
 import json
 import os
+import platform
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from longrank import __version__
 from longrank.core.disk import write_atomic
 from longrank.core.errors import LongrankError, SettingsError
 from longrank.core.fingerprint import file_hash, plain
@@ -24,7 +28,6 @@ from longrank.experiments.steps import make_step
 
 Say = Callable[[str], None]
 DONE, SECONDS = "done.json", "seconds.json"
-_UNHASHED = VOLATILE | {DONE, SECONDS}
 
 
 class StepFailed(LongrankError):
@@ -51,12 +54,14 @@ class Store:
         written = (folder / DONE).stat().st_mtime_ns
         try:
             files: dict[str, Any] = json.loads((folder / DONE).read_text(encoding="utf-8"))["files"]
-            known = [(folder / name, int(file["bytes"]), str(file["sha256"])) for name, file in files.items()]
+            known = [(folder / name, file["bytes"], file["sha256"]) for name, file in files.items()]
         except (ValueError, KeyError, TypeError, AttributeError):
             return folder / DONE
         for path, size, sha in known:
-            if not path.is_file() or path.stat().st_size != size:
+            if not path.is_file() or (size is not None and path.stat().st_size != size):
                 return path
+            if sha is None:  # holds times: that it is there is all that can be asked
+                continue
             touched = path.stat().st_mtime_ns > written
             if (touched or thorough) and file_hash(path) != sha:
                 return path
@@ -97,12 +102,27 @@ class Store:
     def _finish(self, step: Step) -> None:
         folder = self.folder(step)
         names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-        kept = [folder / name for name in names if Path(name).name not in _UNHASHED]
-        files = {
-            str(path.relative_to(folder)): {"sha256": file_hash(path), "bytes": path.stat().st_size} for path in kept
-        }
-        facts = {"label": step.label, "settings": plain(step.settings), "files": files}
+        files = {name: _identity(folder / name) for name in names if Path(name).name not in {DONE, SECONDS}}
+        facts = {"label": step.label, "settings": plain(step.settings), "versions": versions(), "files": files}
         write_atomic(folder / DONE, json.dumps(facts, indent=1, sort_keys=True))
+
+    def versions(self, step: Step) -> Mapping[str, str] | None:
+        """What a finished step was made with; None of one that does not say."""
+        found: Mapping[str, str] | None = json.loads((self.folder(step) / DONE).read_text("utf-8")).get("versions")
+        return found
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """What the numbers are made with."""
+    packages = {name: version(name) for name in ("torch", "transformers", "numpy")}
+    return {"longrank": __version__, "python": platform.python_version(), **packages}
+
+
+def _identity(path: Path) -> dict[str, str | int | None]:
+    if path.name in VOLATILE:
+        return {"sha256": None, "bytes": None}
+    return {"sha256": file_hash(path), "bytes": path.stat().st_size}
 
 
 @contextmanager
@@ -128,6 +148,15 @@ def chosen_steps(plan: Plan, patterns: Sequence[str]) -> tuple[Step, ...]:
         if step.fingerprint in wanted:
             wanted |= {inner.fingerprint for inner in step.inputs.values()}
     return tuple(step for step in plan.steps if step.fingerprint in wanted)
+
+
+def with_readers(steps: Iterable[Step], plan: Plan) -> set[str]:
+    """Fingerprints of the steps and of all that read them, directly or not: what they made is old when these change."""
+    found = {step.fingerprint for step in steps}
+    for step in plan.steps:  # each stands behind those it reads
+        if found & {inner.fingerprint for inner in step.inputs.values()}:
+            found.add(step.fingerprint)
+    return found
 
 
 def matches(step: Step, patterns: Sequence[str]) -> bool:

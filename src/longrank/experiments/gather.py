@@ -2,21 +2,18 @@
 
 import json
 import math
-import platform
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from longrank import __version__
 from longrank.core.fingerprint import plain
 from longrank.core.seeds import generator
 from longrank.core.types import Qrels, Run
 from longrank.corpora.formats.trec import read_run
 from longrank.evaluation.measures import PerQuery, evaluate
 from longrank.experiments.collections import Opened, open_collection
-from longrank.experiments.execute import Store
+from longrank.experiments.execute import Say, Store, versions
 from longrank.experiments.job import CARD, COSTS, FACTS, LOG, PROFILE, RUN
 from longrank.experiments.known import NOTHING, Known
 from longrank.experiments.records import CellResult, ExperimentResult
@@ -25,9 +22,9 @@ from longrank.experiments.step import Cell, Plan, Step
 RANDOM_ORDERS = 200
 
 
-def gather(plan: Plan, store: Store, known: Known = NOTHING) -> ExperimentResult:
-    """The records of every cell that is known or whose steps are all done, in the order of the plan."""
-    opened = cache(open_collection)
+def gather(plan: Plan, store: Store, known: Known = NOTHING, *, say: Say = lambda line: None) -> ExperimentResult:
+    """The records of every cell that is known or whose steps are all done and whole, in the order of the plan."""
+    opened, whole = cache(open_collection), _Whole(store, say)
     cells = []
     for cell in plan.cells:
         earlier = known.find(cell)
@@ -35,7 +32,7 @@ def gather(plan: Plan, store: Store, known: Known = NOTHING) -> ExperimentResult
             cells.append(earlier)
             continue
         needed = (*cell.results, *([cell.collection] if cell.collection else []))
-        if all(store.is_done(step) for step in needed):
+        if all(whole(step) for step in needed):
             cells.append(_told(cell, store) if cell.collection is None else _scored(cell, store, opened))
     experiment = plan.experiment
     about = {
@@ -52,11 +49,21 @@ def gather(plan: Plan, store: Store, known: Known = NOTHING) -> ExperimentResult
     return ExperimentResult(about, tuple(cells))
 
 
-@cache
-def versions() -> Mapping[str, str]:
-    """What the numbers were made with."""
-    packages = {name: version(name) for name in ("torch", "transformers", "numpy")}
-    return {"longrank": __version__, "python": platform.python_version(), **packages}
+class _Whole:
+    """Whether a step is done and nothing of it was lost or changed since; each is looked at once."""
+
+    def __init__(self, store: Store, say: Say) -> None:
+        self.store, self.say = store, say
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, step: Step) -> bool:
+        if step.fingerprint not in self._known:
+            done = self.store.is_done(step)
+            damaged = self.store.damage(step) if done else None
+            if damaged is not None:
+                self.say(f"{damaged} is missing or was changed: what '{step.label}' gave is left out; run it again")
+            self._known[step.fingerprint] = done and damaged is None
+        return self._known[step.fingerprint]
 
 
 def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
@@ -88,8 +95,10 @@ def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
         "cut_tokens": sum(run.notes.cut_tokens for run in runs),
         "depth": cell.depth,
         "fingerprints": [step.fingerprint for step in cell.results],
-        "versions": versions(),
+        "versions": store.versions(cell.results[0]) or versions(),
     }
+    if cell.weighed_by:
+        facts["weighed_by"] = cell.weighed_by
     if cell.trained:
         facts |= _trained(cell.trained, store)
     ranks = relevant_ranks(whole, qrels) if cell.ranked and (cell.scorings or cell.kind == "retriever") else {}

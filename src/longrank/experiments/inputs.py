@@ -1,7 +1,7 @@
 """The steps that training and scoring read: collections, candidates and warmed-up backbones."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import file_hash, plain
 from longrank.core.registry import Registry
 from longrank.core.settings import parse_settings
-from longrank.core.types import Spec
 from longrank.experiments.costs import Work, train_work
 from longrank.experiments.settings import BackboneSettings, Experiment, RankerSettings, ReadingSettings
 from longrank.experiments.sources import (
@@ -64,11 +63,12 @@ class Inputs:
             inputs["of"] = self.collection(source.of)
         elif isinstance(source, FolderSource):
             hints["path"] = str(source.path)
-            settings["contents"] = _contents(sorted(p for p in source.path.rglob("*") if _counts(p, source.path)))
+            parts = sorted(p for p in source.path.rglob("*") if _counts(p, source.path))
+            settings["contents"] = _contents({str(p.relative_to(source.path)): p for p in parts})
         elif isinstance(source, FilesSource):
             files = {part: getattr(source, part) for part in ("documents", "queries", "qrels")}
             hints |= {part: str(path) for part, path in files.items()}
-            settings |= dict(zip(files, _contents(list(files.values())).values(), strict=True))
+            settings |= _contents(files)
         known = not isinstance(source, IrDatasetsSource) and all(step.work.queries_known for step in inputs.values())
         return Step("collection", f"make {name}", settings, inputs, hints, Work(queries_known=known))
 
@@ -82,7 +82,7 @@ class Inputs:
             if settings.method == "run":
                 if name not in settings.runs:
                     raise SettingsError(f"retriever {chosen!r} has no run of collection {name!r}: add it to its runs")
-                table["contents"] = _contents([settings.runs[name]])
+                table["contents"] = _contents({settings.runs[name].name: settings.runs[name]})
                 hints["run"] = str(settings.runs[name])
             inputs = {"collection": self.collection(name)}
             self._known["candidates", name, chosen] = Step(
@@ -109,12 +109,11 @@ class Inputs:
 
     def judged(self, name: str, asked: JudgedSettings, tokenizer: str) -> Step:
         """The step in which a chat model grades pieces; its budget and its cache are no part of what the step is."""
-        from longrank.chat.registry import CHATS, MONEY
+        from longrank.chat.registry import CHATS, without_money
 
         check_params(CHATS, asked.spec.name, asked.spec.params)
-        shaping = {key: value for key, value in asked.spec.params.items() if key not in MONEY}
         settings = {
-            "chat": plain(Spec(asked.spec.name, shaping)),
+            "chat": plain(without_money(asked.spec)),
             "sample": asked.sample,
             "grade": asked.grade,
             "tokenizer": tokenizer,
@@ -186,9 +185,9 @@ def _counts(path: Path, folder: Path) -> bool:
     return path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-def _contents(paths: Sequence[Path]) -> dict[str, str]:
-    """Hash of each file, by name."""
-    missing = next((path for path in paths if not path.is_file()), None)
+def _contents(paths: Mapping[str, Path]) -> dict[str, str]:
+    """Hash of each file, by what it is called."""
+    missing = next((path for path in paths.values() if not path.is_file()), None)
     if missing is not None or not paths:
         raise SettingsError(f"{missing or 'the folder'} does not exist or is empty: name another path in the file")
-    return {path.name: file_hash(path) for path in paths}
+    return {name: file_hash(path) for name, path in paths.items()}

@@ -21,7 +21,10 @@ class Known:
         if not cell.scorings:
             return None
         found = self.cells.get(_key(cell.labels, [step.fingerprint for step in cell.results]))
-        return None if found is None or (cell.ranked and not found.ranks) else found
+        if found is None or (cell.ranked and not found.ranks) or found.facts.get("weighed_by", "") != cell.weighed_by:
+            return None
+        values = {name: found.values[name] for name in cell.measures if name in found.values}
+        return replace(found, values=values) if len(values) == len(cell.measures) else None
 
     def remaining(self, plan: Plan) -> Plan:
         """The plan without the cells that are known, and without the steps that only they need."""

@@ -7,6 +7,7 @@ from typing import Any
 from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import fingerprint, plain
 from longrank.core.settings import parse_settings
+from longrank.core.types import Spec
 from longrank.experiments.costs import Work, score_work, train_work, untrained_work
 from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, length_params, ranker_table
 from longrank.experiments.records import ENSEMBLE
@@ -18,9 +19,7 @@ from longrank.experiments.settings import (
     UntrainedSettings,
     variants,
 )
-from longrank.experiments.sources import (
-    IrDatasetsSource,
-)
+from longrank.experiments.sources import IrDatasetsSource, LongEmbedSource
 from longrank.experiments.step import Cell, Plan, Step, needed_steps
 from longrank.experiments.told import AuditsSettings, PositionSettings
 from longrank.training.settings import TrainSettings
@@ -29,7 +28,11 @@ from longrank.training.settings import TrainSettings
 def make_plan(experiment: Experiment) -> Plan:
     """The steps of an experiment, those that several cells need once."""
     cells = [cell for variant, labels in variants(experiment) for cell in _Planner(variant, labels).cells()]
-    unique = {fingerprint(cell.labels, cell.kind): cell for cell in cells}
+    unique: dict[str, Cell] = {}
+    for cell in cells:
+        first = unique.setdefault(fingerprint(cell.labels), cell)
+        if [step.fingerprint for step in first.results] != [step.fingerprint for step in cell.results]:
+            raise SettingsError(f"two different results would be called {dict(cell.labels)}: give one another name")
     return Plan(experiment, needed_steps(unique.values()), tuple(unique.values()))
 
 
@@ -57,7 +60,10 @@ class _Planner:
 
     def _baselines(self) -> Iterator[Cell]:
         for name in self._scored_collections():
+            given = isinstance(self.experiment.collections[name], LongEmbedSource)  # brings candidates, in no order
             for baseline in self.experiment.baselines:
+                if given and baseline == "retriever":
+                    continue
                 shown = self.experiment.first_stage_of(name) if baseline == "retriever" else baseline
                 labels = self._labelled(shown, "baseline", name)
                 yield Cell(
@@ -106,17 +112,17 @@ class _Planner:
 
         check_params(READY, ranker.name, ranker.params)
         scoring = self.experiment.scoring
+        shaping = _without_money(ranker.spec)
         for name in ranker.score_on:
             settings = {
-                "ranker": plain(ranker.spec),
+                "ranker": plain(shaping),
                 "depth": self._depth(name),
                 "split": scoring.split,
                 "max_queries": ranker.max_queries or scoring.max_queries,
             }
             inputs = {"collection": self.inputs.collection(name), "candidates": self.inputs.candidates(name)}
-            run = Step(
-                "untrained", f"score {ranker.label} on {name}", settings, inputs, work=untrained_work(ranker.params)
-            )
+            hints, work = {"ranker": plain(ranker.spec)}, untrained_work(ranker.params)
+            run = Step("untrained", f"score {ranker.label} on {name}", settings, inputs, hints, work)
             labels = self._labelled(ranker.label, "untrained", name)
             yield Cell(labels, "scored", (run,), self.inputs.collection(name), (), *self._tried(name))
 
@@ -288,6 +294,8 @@ class _Planner:
             **changed,  # lengths, where they are not those of the model it starts from
         }
         label = f"train {ranker.label}/{backbone} seed {seed} {stage.name} on {stage.train_on}"
+        if len(experiment.retrievers) > 1:
+            label += f" with {stage.retriever or experiment.first_stage_of(stage.train_on)}"
         queries = known_size(experiment, stage.train_on, "train")
         work = train_work(spec, chosen, training, queries=queries)
         return Step("train", label + (f" fold {fold}" if fold else ""), settings, inputs, self.inputs.hints, work)
@@ -325,3 +333,10 @@ class _Planner:
         work = self._scoring_work(model, backbone, queries=queries, depth=self._depth(name))
         label = f"score {model.label.removeprefix('train ')}, scored on {name}"
         return Step("score", label, settings, inputs, self.inputs.hints, work)
+
+
+def _without_money(spec: Spec) -> Spec:
+    from longrank.chat.registry import without_money
+
+    chat = spec.params.get("chat")
+    return Spec(spec.name, {**spec.params, "chat": without_money(chat)}) if isinstance(chat, Spec) else spec

@@ -13,6 +13,8 @@ from longrank.core.errors import SettingsError
 from longrank.core.settings import Settings, apply_overrides, parse_settings, to_spec
 from longrank.core.types import Spec
 from longrank.evaluation.names import parse_measure
+from longrank.evaluation.papers.tables import PAPERS
+from longrank.experiments.records import LABELS
 from longrank.experiments.sources import OF_ANOTHER, AnySource, RetrieverSettings
 from longrank.experiments.told import AuditsSettings, CostSettings, PositionSettings
 from longrank.training.pools import NegativeSettings
@@ -112,7 +114,7 @@ class UntrainedSettings(Settings):
 class WarmupSettings(Settings):
     """Passage-level training of a backbone, once, before it is shared by all rankers and seeds."""
 
-    on: str = Field(description="a collection with evidence passages: toy, toy-passages or far-relevant")
+    on: str = Field(description="a collection with evidence passages: toy, toy-far or far-relevant")
     backbones: Names | None = None
     training: TrainSettings = TrainSettings()
 
@@ -224,6 +226,11 @@ class Experiment(Settings):
         chosen_by = [self.validation, *(stage.ensemble for stage in self.stages)]
         for measure in filter(None, chosen_by):
             parse_measure(measure)
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two stages have one name, of {', '.join(names)}: give each its own")
+        if "seed" in self.training.model_fields_set:
+            raise ValueError("training.seed would change nothing: name the seeds of trainings in seeds = [0, 1]")
         twice = next((label for label in labels if labels.count(label) > 1), None)
         if twice is not None:
             raise ValueError(f"two rankers are labelled {twice!r}: give one of them another label")
@@ -257,6 +264,9 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
     own = [(c.retriever, *c.beside) for c in e.collections.values()]
     yield "retriever", list(e.retrievers), [name for names in own for name in names if name]
     yield "ranker", rankers, [] if not rankers else [name for s in stages for name in s.rankers or ()]
+    yield "ranker", rankers, [] if not rankers else [n for b in e.backbones.values() for n in b.rankers or ()]
+    yield "ranker", rankers, e.audits.rankers or () if e.audits and rankers else ()
+    yield "paper", PAPERS, [paper.key for paper in e.papers]
     limited = [*(r.backbones for r in e.rankers), *(s.backbones for s in stages), e.warmup and e.warmup.backbones]
     yield "backbone", backbones, [name for row in limited for name in row or ()]
     yield "backbone", backbones, [s.teacher.backbone for s in stages if s.teacher]
@@ -269,23 +279,26 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
 def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     """The experiment of a TOML file, with ``dotted.key=value`` overrides.
 
-    ``rankers=["maxp"]`` selects: a label of the file keeps the file's params, and stages forget those left out.
+    ``rankers=["maxp"]`` selects: a label of the file keeps the file's params, and those left out are forgotten.
     """
     table = _toml(path)
     known = {_ranker_label(entry): entry for entry in table.get("rankers", ())}
     changed = apply_overrides(table, overrides)
     changed["rankers"] = [known.get(_ranker_label(entry), entry) for entry in changed.get("rankers", ())]
     left_out = set(known) - {_ranker_label(entry) for entry in changed["rankers"]}
-    changed["stages"] = [
-        {**stage, "rankers": [name for name in stage["rankers"] if name not in left_out]}
-        if "rankers" in stage
-        else stage
-        for stage in changed.get("stages", ())
-    ]
+    for table in _choosing_rankers(changed):
+        table["rankers"] = [name for name in table["rankers"] if name not in left_out]
     experiment = parse_settings(Experiment, changed, source=str(path))
     for _ in variants(experiment):  # a sweep that does not fit is found before anything runs
         pass
     return experiment
+
+
+def _choosing_rankers(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The stages, backbones and audits that name rankers."""
+    audits = [table["audits"]] if "audits" in table else []
+    every = [*table.get("stages", ()), *table.get("backbones", {}).values(), *audits]
+    return [each for each in every if isinstance(each, dict) and "rankers" in each]
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -317,13 +330,17 @@ def _ranker_label(entry: Any) -> str:
 def variants(experiment: Experiment) -> Iterator[tuple[Experiment, dict[str, Any]]]:
     """One experiment for every point of the sweep, with labels that say which.
 
-    A label is the last word of a key, or the whole key where two end alike. A value that is a table changes several
-    settings at once; its keys become the labels.
+    A label is the last word of a key, or the whole key where two end alike or cells have such a label. A value that is
+    a table changes several settings at once; its keys become the labels.
     """
     table = experiment.model_dump(exclude={"sweep", "preset"}, exclude_unset=True)
-    table["training"] = experiment.training.model_dump()
+    table["training"] = experiment.training.model_dump(exclude={"seed"})
     last = [key.rpartition(".")[2] for key in experiment.sweep]
-    short = {key: name if last.count(name) == 1 else key for key, name in zip(experiment.sweep, last, strict=True)}
+    taken = set(LABELS) - {"retriever"}
+    short = {
+        key: name if last.count(name) == 1 and name not in taken else key
+        for key, name in zip(experiment.sweep, last, strict=True)
+    }
     for point in product(*experiment.sweep.values()):
         changed, labels = _copied(table), dict[str, Any]()
         for key, value in zip(experiment.sweep, point, strict=True):

@@ -28,6 +28,12 @@ class Source(Settings):
     reading: dict[str, int] = Field(default_factory=dict, description="lengths in scoring it, over [scoring]'s")
     sizes: dict[str, int] = Field(default_factory=dict, description="queries a split, for estimates only")
 
+    @model_validator(mode="after")
+    def _trained_on_all_other_folds(self) -> "Source":
+        if self.max_train is not None and (self.folds is not None or getattr(self, "fold_ids", None)):
+            raise ValueError("max_train has no meaning with folds: all folds but one are trained on; use max_test")
+        return self
+
 
 class ToySource(Source, ToySettings):
     """The toy world where evidence comes early."""

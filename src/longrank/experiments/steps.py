@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longrank.core.disk import write_atomic
+from longrank.core.errors import SettingsError
 from longrank.core.settings import parse_settings, to_spec
 from longrank.core.types import Qrels, Query, Run, Spec
 from longrank.corpora.formats.trec import read_run, write_run
@@ -153,9 +154,15 @@ def _validation(job: Job, opened: Opened, candidates: Run) -> "Validate | None":
     from longrank.rankers.rerank import rerank
 
     measure = job.settings["validation"]
-    query_ids = () if job.settings["fold"] is not None else opened.splits.get("dev", ())
-    if measure is None or not query_ids:
+    if measure is None:
         return None
+    query_ids = () if job.settings["fold"] is not None else opened.splits.get("dev", ())
+    if not query_ids:
+        raise SettingsError(
+            f"validation = {measure!r} chooses an epoch by dev queries, and {opened.collection.name!r} has none"
+            + (" in folds" if job.settings["fold"] is not None else "")
+            + ": leave it out"
+        )
     grades = opened.collection.qrels.grades
     qrels = Qrels({q: grades[q] for q in query_ids if q in grades})
 
@@ -216,7 +223,7 @@ def _reading_as(ranker: "NeuralRanker", reading: Mapping[str, Any]) -> "NeuralRa
 def _make_untrained(job: Job) -> None:
     from longrank.rankers.ready import build_ready
 
-    spec = to_spec(job.settings["ranker"])
+    spec = to_spec(job.step.hints["ranker"])
     chat = spec.params.get("chat")
     if not isinstance(chat, Spec):
         return _rerank(job, build_ready(spec))

@@ -8,7 +8,7 @@ from typing import cast
 from longrank.chat.connecting import ChatSettings, connect, rehearse
 from longrank.chat.cost import Account, PriceList, load_prices
 from longrank.chat.messages import ChatModel
-from longrank.chat.registry import MONEY
+from longrank.chat.registry import MONEY, without_money
 from longrank.core.settings import parse_settings
 from longrank.core.types import Spec
 from longrank.rankers.ranking import TextRanker
@@ -55,7 +55,7 @@ def paid(
     chat = spec.params.get("chat")
     if not isinstance(chat, Spec) or chat.name not in ("openai", "anthropic"):
         return None
-    shaping = {name: value for name, value in chat.params.items() if name not in MONEY}
+    shaping = without_money(chat).params
     settings = parse_settings(ChatSettings, {"provider": chat.name, **shaping}, source=f"chat model {chat.name!r}")
     own = {name: chat.params.get(name) for name in MONEY}
     return PaidRanker(

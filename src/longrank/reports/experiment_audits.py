@@ -10,7 +10,7 @@ from longrank.audit.card import Card, LengthCard
 from longrank.experiments.records import ExperimentResult
 from longrank.reports.card import shown
 from longrank.reports.page import Figure, Statement
-from longrank.reports.svg import FIRST, INK, SECOND, drawing, to_svg
+from longrank.reports.svg import FIRST, INK, MARKS, SECOND, drawing, to_svg
 from longrank.reports.tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -138,7 +138,8 @@ def _panel(axes: "Axes", lines: Mapping[str, LengthCard], stages: Sequence[str])
         colour = _LINES[stages.index(stage) % len(_LINES)]
         places = np.arange(1, len(at.curve.mean) + 1)
         axes.fill_between(places, at.curve.low, at.curve.high, color=colour, alpha=0.18, linewidth=0)
-        axes.plot(places, at.curve.mean, color=colour, marker="o", markersize=3, label=stage)
+        mark = MARKS[stages.index(stage) % len(MARKS)]
+        axes.plot(places, at.curve.mean, color=colour, marker=mark, markersize=3, label=stage)
         axes.axhline(at.absent_expected, color=INK, linestyle=(0, (4, 3)), linewidth=0.9)
     axes.set_xticks(places)
     axes.set_ylim(0, 1.02)

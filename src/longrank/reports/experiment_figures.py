@@ -146,7 +146,10 @@ def relative_times(cell: CellResult, reading: Reading) -> list[tuple[Row, Relati
     documents, tokens = int(cell.facts.get("documents", 1)), cell.facts.get("tokens", {})
     costs = {name: Cost(tuple(times), documents, tokens.get(name)) for name, times in rounds.items()}
     found = []
+    swept = {label: value for label, value in cell.labels.items() if label not in {"what", "scored_on"}}
     for row in reading.rows:
+        if any(swept.get(label, value) != value for label, value in row.settings):
+            continue  # of another point of the sweep
         estimates = [tests["a"] for (r, _), tests in reading.against.items() if r == row and "a" in tests]
         gains = [estimate.relative for estimate in estimates if estimate.relative is not None]
         names = [f"{r.ranker} {r.backbone}" for r in (row, reading.own.get(row)) if r is not None]

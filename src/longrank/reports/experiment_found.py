@@ -8,7 +8,7 @@ import numpy as np
 
 from longrank.core.seeds import generator
 from longrank.evaluation.significance import bca_interval
-from longrank.experiments.records import CellResult, ExperimentResult
+from longrank.experiments.records import LABELS, CellResult, ExperimentResult
 from longrank.reports.experiment_reading import Reading
 from longrank.reports.found_plot import ALL, ALONE, SOME, FoundPanel, found_bars
 from longrank.reports.page import Figure
@@ -130,12 +130,13 @@ def _rerankings(name: str, cells: Sequence[CellResult], groups: Mapping[str, fro
     seeds: dict[tuple[str, ...], list[CellResult]] = {}
     for cell in cells:
         if cell.labels["retriever"] == name and cell.labels["stage"] != "baseline":
+            point = ", ".join(f"{label}={value}" for label, value in cell.labels.items() if label not in LABELS)
             parts = (str(cell.labels[label]) for label in ("ranker", "backbone", "stage"))
-            seeds.setdefault(tuple(parts), []).append(cell)
-    backbones, stages = (len({key[place] for key in seeds}) > 1 for place in (1, 2))
-    for (ranker, backbone, stage), found in seeds.items():
-        told = [part for part, needed in ((backbone, backbones), (stage, stages)) if needed]
-        yield _order(f"{ranker}{' (' + ', '.join(told) + ')' if told else ''} over {name}", found, groups)
+            seeds.setdefault((*parts, point), []).append(cell)
+    differ = [len({key[place] for key in seeds}) > 1 for place in range(1, 4)]  # backbone, stage, point of a sweep
+    for (ranker, *rest), found in seeds.items():
+        told = ", ".join(part for part, needed in zip(rest, differ, strict=True) if needed)
+        yield _order(f"{ranker}{f' ({told})' if told else ''} over {name}", found, groups)
 
 
 def _mean_cell(order: Found, group: str, top: int) -> Cell:

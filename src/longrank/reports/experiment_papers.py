@@ -18,7 +18,6 @@ STANDS_FOR: Mapping[str, str] = {
     "toy-far": "far-relevant",
     "nq-far": "far-relevant",
 }
-_STAGES: Mapping[str, str] = {"tuned": "fine-tuned", "finetuned": "fine-tuned"}
 _RANKERS: Mapping[str, tuple[str, ...]] = {
     "parade-transformer": ("PARADE Transf-RAND-L2", "PARADE-Transformer"),
     "maxp": ("ELECTRA-MaxP",),
@@ -148,16 +147,29 @@ def _percent(gain: float | None) -> str:
 
 def _column(table: PaperTable, column: Column) -> PaperColumn | None:
     """The paper's column of the same collection and training; a tuned ranker elsewhere is a reverse transfer."""
-    stage = "zero-shot" if _debiased(column.stage) else _STAGES.get(column.stage, column.stage)
+    stage = _trained_as(column.stage)
     part = STANDS_FOR.get(column.scored_on, column.scored_on)
     names = [f"{part}/{stage}", *([part] if stage != "fine-tuned" else [])]
     return next((c for n in names if (c := PaperColumn(n, column.measure)) in table.columns), None)
+
+
+def _trained_as(stage: str) -> str:
+    """The papers' word for a training: whatever it began with, it ended with fine-tuning or it did not.
+
+    >>> [_trained_as(stage) for stage in ("tuned", "debiased-tuned", "debiased", "original", "msmarco")]
+    ['fine-tuned', 'fine-tuned', 'zero-shot', 'zero-shot', 'msmarco']
+    """
+    if re.search(r"(^|-)(fine)?tuned$", stage):
+        return "fine-tuned"
+    return "zero-shot" if _debiased(stage) or stage == "original" else stage
 
 
 def _system(table: PaperTable, row: Row, stage: str, chunk_tokens: int) -> PaperRow | None:
     """The paper's row for a system: its own backbone's if there is one, else that of BERT."""
     known = {_fold(each.system): each for each in table.rows}
     ends = [", de-biased"] if _debiased(stage) else ["", f", {stage}"]
+    if row.ranker == "maxp" and "passage-level" not in stage:
+        ends = [" (e2e)", *ends]  # trained on whole documents, where a table has MaxP both ways
     point = _point(row, chunk_tokens)
     ranker = row.ranker.removesuffix(ENSEMBLE)
     names = (ranker, *_RANKERS.get(ranker, ()), *_REFERENCES.get(row.reference, ()))

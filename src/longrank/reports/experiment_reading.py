@@ -51,6 +51,9 @@ class Row(NamedTuple):
         return " ".join([self.system, *(f"{label}={value}" for label, value in self.settings)])
 
 
+Rows = tuple[Row, ...]
+
+
 class Column(NamedTuple):
     """Where, after which training, and by which measure."""
 
@@ -141,7 +144,7 @@ def read_experiment(result: ExperimentResult, *, baseline: str | None = None, dr
         for key, estimate in grid.tested(of, letter, draws):
             against.setdefault(key, {})[letter] = estimate
     labels = {letter: label for letter, (label, _) in baselines.items()}
-    own = baselines["a"][1] if "a" in baselines else {}
+    own = {row: others[0] for row, others in baselines["a"][1].items()} if "a" in baselines else {}
     return Reading(result, rows, columns, places, labels, own, against, grid.changes(draws))
 
 
@@ -151,12 +154,13 @@ class _Grid:
     columns: tuple[Column, ...]
     seeds: Mapping[tuple[Row, Column], Sequence[PerQuery]]
 
-    def tested(self, of: Mapping[Row, Row], letter: str, draws: int) -> list[tuple[tuple[Row, Column], Estimate]]:
-        """Each row against its baseline, corrected within a column."""
+    def tested(self, of: Mapping[Row, Rows], letter: str, draws: int) -> list[tuple[tuple[Row, Column], Estimate]]:
+        """Each row against the first of its baselines that a column has, corrected within it."""
         found = []
         for column in self.columns:
             family = {}
-            for row, other in of.items():
+            for row, others in of.items():
+                other = next((each for each in others if (each, column) in self.seeds), row)
                 estimate = self.estimate((row, column), (other, column), draws)
                 if estimate is not None:
                     family[row] = dataclasses.replace(estimate, letter=letter)
@@ -187,6 +191,8 @@ class _Grid:
         if len(left.keys() & right.keys()) < 2:
             return None
         names = [_label(mine), _label(theirs)]
+        if names[0] == names[1]:  # a ranker that is called as its first stage
+            names[1] += ", the baseline"
         found = compare(
             {names[0]: self.seeds[mine], names[1]: self.seeds[theirs]},
             baseline=names[1],
@@ -326,14 +332,18 @@ def _trained_twice(
     return not all(left[before.measure] is right[after.measure] for left, right in zip(one, other, strict=False))
 
 
-def _baselines(rows: Sequence[Row], wanted: str | None, first_p: str) -> dict[str, tuple[str, dict[Row, Row]]]:
-    """Letter -> label, and the baseline of each row that has one."""
+def _baselines(rows: Sequence[Row], wanted: str | None, first_p: str) -> dict[str, tuple[str, dict[Row, Rows]]]:
+    """Letter -> label, and the baselines of each row that has one: several where collections have their own."""
     systems = [row for row in rows if not row.reference]
-    tables = [_own(systems, wanted, first_p)] if systems else []
+    tables: list[tuple[str, dict[Row, Rows]]] = []
+    if systems:
+        label, own = _own(systems, wanted, first_p)
+        tables.append((label, {row: (other,) for row, other in own.items()}))
     for kind in ("retriever", "random"):
-        of = {r: other for r in systems for other in rows if other.reference == kind and other.settings == r.settings}
+        of = {r: tuple(o for o in rows if o.reference == kind and o.settings == r.settings) for r in systems}
+        of = {row: others for row, others in of.items() if others}
         if of:
-            tables.append((" or ".join(dict.fromkeys(other.system for other in of.values())), of))
+            tables.append((" or ".join(dict.fromkeys(o.system for others in of.values() for o in others)), of))
     return dict(zip("abc", tables, strict=False))
 
 

@@ -7,6 +7,7 @@ from statistics import median
 from longrank.evaluation.comparison import Estimate
 from longrank.evaluation.significance import CORRECTION_NAMES, TEST_NAMES
 from longrank.experiments.records import ExperimentResult
+from longrank.positions.gold import SNIPPETS
 from longrank.reports.experiment_audits import audit_statements
 from longrank.reports.experiment_reading import FEWEST_QUERIES, Change, Column, Place, Reading, Row, told_apart
 from longrank.reports.page import Statement
@@ -140,10 +141,11 @@ def _on_positions(result: ExperimentResult) -> list[Statement]:
         starts, lengths = (sorted(cell.values.get(name, {}).values()) for name in ("start", "length"))
         if starts and lengths:
             nine_tenths = starts[math.ceil(0.9 * len(starts)) - 1]
+            unit = "snippet" if cell.facts.get("tokenizer") == SNIPPETS else "token"
             sample = f"n = {len(starts)} located of {cell.facts.get('pairs', '?')} relevant pairs"
             point = (
-                f"Half of the first relevant passages start by token {median(starts):,.0f}, nine tenths by token "
-                f"{nine_tenths:,.0f}; the median document has {median(lengths):,.0f} tokens."
+                f"Half of the first relevant passages start by {unit} {median(starts):,.0f}, nine tenths by {unit} "
+                f"{nine_tenths:,.0f}; the median document has {median(lengths):,.0f} {unit}s."
             )
             found.append(Statement(f"Positions in {cell.labels['collection']} ({sample})", [point]))
     return found
@@ -159,7 +161,10 @@ def _cautions(reading: Reading) -> list[str]:
     fewest = min((place.queries for place in reading.places.values()), default=_FEW_QUERIES)
     if fewest < _FEW_QUERIES:
         found.append(f"With as few as {fewest} queries only large differences can be found.")
-    collapsed = {row.name: place.collapsed for (row, _), place in reading.places.items() if place.collapsed}
+    collapsed: dict[str, int] = {}
+    for (row, _), place in reading.places.items():
+        if place.collapsed:
+            collapsed[row.name] = max(place.collapsed, collapsed.get(row.name, 0))
     if collapsed:
         told = ", ".join(f"{name} {count}" for name, count in collapsed.items())
         found.append(f"Trainings that collapsed to constant scores, counted in the means like all others: {told}.")

@@ -19,6 +19,7 @@ FIRST, SECOND = (
     "#d2553f",
     "#3f7fc9",
 )  # at least 3:1 against the white and against the dark page, apart for the colour-blind
+MARKS = "os^Dv"  # lines can be told apart without colour
 
 _STYLE = {
     "svg.hashsalt": "longrank",
