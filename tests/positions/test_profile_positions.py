@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,19 @@ def test_a_journal_of_other_passages_or_another_matcher_is_refused(tmp_path: Pat
     for other in others:
         with pytest.raises(DataError, match="another collection"):
             profile_positions(collection, other, WORDS, journal=journal)
+
+
+def test_a_journal_keeps_no_positions_of_texts_that_have_changed(tmp_path: Path) -> None:
+    journal, moved = tmp_path / "profile.journal", planted({**POSITIONS, "b": 900})
+    passages = {query_id: [EVIDENCE] for query_id in moved.queries}
+    matching = MatchingEstimator(passages, PassageMatcher())
+    profile_positions(planted(POSITIONS), StopsAfter(matching, 4), WORDS, journal=journal)
+    profile = profile_positions(moved, StopsAfter(matching, 1), WORDS, journal=journal)
+    assert profile.first("start").tolist() == [0, 900, 500, 1100]
+    asked = replace(moved, queries={**moved.queries, "q-c": Query("q-c", "what else?")})
+    with pytest.raises(ChatError):
+        profile_positions(asked, StopsAfter(matching, 0), WORDS, journal=journal)
+    assert profile_positions(moved, StopsAfter(matching, 0), WORDS, journal=journal) == profile
 
 
 def test_spans_counted_with_another_tokenizer_are_excluded_and_counted() -> None:
