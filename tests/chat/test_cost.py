@@ -74,6 +74,20 @@ def test_calls_are_counted_with_the_tokens_of_the_reply() -> None:
     assert meter.account == Account(2, 10, 6, 16.0)  # five words in and three out a call
 
 
+@pytest.mark.parametrize("tokens_out", [0, 5])
+def test_a_reply_that_does_not_tell_its_tokens_is_charged_with_the_most_it_may_cost(tokens_out: int) -> None:
+    class Silent:
+        def reply(self, messages: Sequence[Message], *, max_tokens: int) -> Reply:
+            return Reply("green", 0, tokens_out)
+
+    meter = MeteredChat(Silent(), price=DOLLAR_A_TOKEN, budget=50)  # at most 17 tokens in and 3 out a call
+    for _ in range(2):
+        meter.reply(ASK, max_tokens=3)
+    assert meter.account == Account(2, 34, 6, 40.0)
+    with pytest.raises(BudgetSpent):
+        meter.reply(ASK, max_tokens=3)
+
+
 def test_a_call_that_failed_costs_nothing_and_frees_its_share() -> None:
     # the prompt is bounded by ceil(26 / 3) + 8 = 17 tokens, a reply of 3: $20
     meter = MeteredChat(ScriptedChat([ChatError("no"), "green"]), price=DOLLAR_A_TOKEN, budget=20)
