@@ -150,7 +150,16 @@ def test_pauses_double_and_what_the_server_asks_for_is_kept() -> None:
 def test_pauses_are_spread_and_bounded() -> None:
     patience = Patience(first_wait_seconds=1.0, longest_wait_seconds=10.0)
     assert patience.wait_seconds(2, asked_for=None, spread=0.0) == 1.0  # half of 2
-    assert patience.wait_seconds(30, asked_for=500.0, spread=1.0) == 10.0
+    assert patience.wait_seconds(30, asked_for=None, spread=1.0) == 10.0
+    assert patience.wait_seconds(30, asked_for=500.0, spread=1.0) == 500.0  # not ours to shorten
+
+
+def test_a_server_that_asks_for_a_very_long_wait_is_given_up_and_not_asked_too_early() -> None:
+    pauses: list[float] = []
+    inner = ScriptedChat([ChatBusy("rate limit", retry_after=300), ChatBusy("rate limit", retry_after=7200), "green"])
+    with pytest.raises(ChatError, match="rate limit; it asks to be left alone for 7,200 seconds"):
+        PatientChat(inner, sleep=pauses.append, spread=lambda: 1.0).reply(ASK, max_tokens=3)
+    assert (pauses, len(inner.asked)) == ([300.0], 2)
 
 
 def test_patience_ends_with_the_reason_and_the_count() -> None:
