@@ -233,6 +233,11 @@ def test_passages_of_the_same_title_are_on_the_same_topic() -> None:
     assert found == {"q": ("p3", "p13", "p23", "p33")}
 
 
+def test_a_judged_passage_that_is_not_there_has_no_topic() -> None:
+    source = collection(40, {"q": [3], "r": [400]})
+    assert same_topic(source) == {"q": ("p3", "p13", "p23", "p33"), "r": ()}
+
+
 def test_reserved_passages_are_never_filler() -> None:
     reserved = [f"p{i}" for i in range(20, 380)]
     maker = far_relevant(

@@ -197,14 +197,15 @@ def hard_passages(run: Run, *, depth: int = 100) -> dict[str, tuple[str, ...]]:
 
 
 def same_topic(collection: Collection) -> dict[str, tuple[str, ...]]:
-    """Passages with the title of a query's relevant passages, as hard passages to plant."""
+    """Passages with the title of a query's relevant passages that are there, as hard passages to plant."""
     by_title: dict[str, list[str]] = {}
     for document in collection.documents.values():
         if document.title:
             by_title.setdefault(document.title, []).append(document.id)
     found = {}
     for query_id in collection.queries:
-        titles = {collection.documents[name].title for name in sorted(collection.qrels.relevant(query_id))}
+        relevant = [collection.documents.get(name) for name in sorted(collection.qrels.relevant(query_id))]
+        titles = {document.title for document in relevant if document}
         found[query_id] = tuple(name for title in sorted(titles) for name in by_title.get(title, ()))
     return found
 
