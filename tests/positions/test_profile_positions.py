@@ -99,6 +99,29 @@ def test_divergence_is_small_for_placement_by_chance_and_large_for_front_loading
     assert records(*front).divergence().kl == pytest.approx(np.log(10), abs=0.02)  # all in the first tenth
 
 
+def test_distances_stand_beside_those_of_placement_by_chance_in_the_same_documents() -> None:
+    rng = np.random.default_rng(1)
+
+    def placed() -> PositionProfile:
+        """43 documents of several lengths, one token relevant in each."""
+        lengths = range(200, 1060, 20)
+        starts = [int(rng.integers(length)) for length in lengths]
+        return records(*((str(at), n, ((at, at + 1),)) for n, at in zip(lengths, starts, strict=True)))
+
+    found, profile = [placed().divergence(draws=1) for _ in range(300)], placed()
+    told = profile.divergence()
+    assert told == profile.divergence(seed=0) != profile.divergence(seed=1)
+    for values, chance in (
+        ([one.ks for one in found], told.ks_by_chance),
+        ([one.kl for one in found], told.kl_by_chance),
+    ):
+        assert chance.mean == pytest.approx(np.mean(values), rel=0.1)
+        assert chance.high == pytest.approx(np.quantile(values, 0.95), rel=0.15)
+    assert f"which itself gives {told.ks_by_chance.mean:.3f}" in " ".join(profile_table(profile).notes)
+    front = records(*((str(n), 1000, ((n, n + 1),)) for n in range(43))).divergence()
+    assert front.ks > 2 * front.ks_by_chance.high
+
+
 def test_sentences_say_what_a_prefix_holds_with_bounds_for_the_unlocated() -> None:
     missing = PairRecord("q9", "d9", 50, (), "none", reason="not there")
     found = records(("q1", 1000, ((0, 10),)), ("q2", 1000, ((900, 910),)), ("q3", 1000, ((3, 9),)))
