@@ -74,6 +74,20 @@ def test_calls_are_counted_with_the_tokens_of_the_reply() -> None:
     assert meter.account == Account(2, 10, 6, 16.0)  # five words in and three out a call
 
 
+@pytest.mark.parametrize("tokens_out", [0, 5])
+def test_a_reply_that_does_not_tell_its_tokens_is_charged_with_the_most_it_may_cost(tokens_out: int) -> None:
+    class Silent:
+        def reply(self, messages: Sequence[Message], *, max_tokens: int) -> Reply:
+            return Reply("green", 0, tokens_out)
+
+    meter = MeteredChat(Silent(), price=DOLLAR_A_TOKEN, budget=50)  # at most 17 tokens in and 3 out a call
+    for _ in range(2):
+        meter.reply(ASK, max_tokens=3)
+    assert meter.account == Account(2, 34, 6, 40.0)
+    with pytest.raises(BudgetSpent):
+        meter.reply(ASK, max_tokens=3)
+
+
 def test_a_call_that_failed_costs_nothing_and_frees_its_share() -> None:
     # the prompt is bounded by ceil(26 / 3) + 8 = 17 tokens, a reply of 3: $20
     meter = MeteredChat(ScriptedChat([ChatError("no"), "green"]), price=DOLLAR_A_TOKEN, budget=20)
@@ -136,7 +150,16 @@ def test_pauses_double_and_what_the_server_asks_for_is_kept() -> None:
 def test_pauses_are_spread_and_bounded() -> None:
     patience = Patience(first_wait_seconds=1.0, longest_wait_seconds=10.0)
     assert patience.wait_seconds(2, asked_for=None, spread=0.0) == 1.0  # half of 2
-    assert patience.wait_seconds(30, asked_for=500.0, spread=1.0) == 10.0
+    assert patience.wait_seconds(30, asked_for=None, spread=1.0) == 10.0
+    assert patience.wait_seconds(30, asked_for=500.0, spread=1.0) == 500.0  # not ours to shorten
+
+
+def test_a_server_that_asks_for_a_very_long_wait_is_given_up_and_not_asked_too_early() -> None:
+    pauses: list[float] = []
+    inner = ScriptedChat([ChatBusy("rate limit", retry_after=300), ChatBusy("rate limit", retry_after=7200), "green"])
+    with pytest.raises(ChatError, match="rate limit; it asks to be left alone for 7,200 seconds"):
+        PatientChat(inner, sleep=pauses.append, spread=lambda: 1.0).reply(ASK, max_tokens=3)
+    assert (pauses, len(inner.asked)) == ([300.0], 2)
 
 
 def test_patience_ends_with_the_reason_and_the_count() -> None:

@@ -107,6 +107,18 @@ def test_beir_splits_keep_their_own_queries(tmp_path: Path) -> None:
         load_folder(tmp_path, split="dev")
 
 
+def test_judgements_of_a_query_in_two_splits_are_put_together_unless_they_contradict(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "x"}\n{"_id": "b", "text": "y"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "?"}\n')
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\nq\tb\t1\n")
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tb\t1\n")
+    assert load_folder(tmp_path, split=["train", "test"]).qrels == Qrels({"q": {"a": 1, "b": 1}})
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t0\n")
+    with pytest.raises(DataError, match="splits train, test: 'a' has grade 1 for query 'q' in one split and 0"):
+        load_folder(tmp_path, split=["train", "test"])
+
+
 def test_a_tsv_folder_is_named_by_itself_and_needs_neither_queries_nor_judgements(tmp_path: Path) -> None:
     (tmp_path / "collection.tsv").write_text("7\tfirst\n8\tsecond\n")
     collection = load_folder(tmp_path)

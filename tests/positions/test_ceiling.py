@@ -94,6 +94,17 @@ def test_perfect_ranker_of_a_hand_worked_query() -> None:
     assert whole.mean("AP") == (2 / 4, 3 / 4)
 
 
+def test_documents_below_the_relevant_grade_keep_their_gain() -> None:
+    profile = profile_of(pair("q", "good", (900, 910)))
+    qrels, run = Qrels({"q": {"good": 2, "fair": 1}}), Run("r", {"q": {"fair": 2.0, "good": 1.0}})
+    found = ceiling(profile, qrels, run, window=477, at_least=2)
+    ideal = 2 + 1 / math.log2(3)  # good is hidden; whether fair's evidence is visible is not known
+    assert found.mean("nDCG@10") == pytest.approx((0.0, 1 / ideal))
+    assert (found.mean("RR"), found.mean("AP"), found.fates) == ((0.0, 0.0), (0.0, 0.0), {"q": "hidden"})
+    whole = ceiling(profile, qrels, run, window=2000, at_least=2)
+    assert whole.mean("nDCG@10") == pytest.approx((2 / ideal, 1.0))
+
+
 def test_the_loss_is_split_by_what_became_of_the_queries() -> None:
     profile = profile_of(pair("a", "d", (0, 5)), pair("b", "d", (900, 905)), pair("c", "d"), pair("e", "d", (0, 5)))
     qrels = Qrels({name: {"d": 1} for name in "abce"} | {"empty": {"d": 0}, "absent": {"d": 1}})
@@ -138,6 +149,18 @@ def worlds(draw: st.DrawFn) -> tuple[PositionProfile, Qrels, Run]:
                 records.append(pair(query, document, (start, start + draw(st.integers(1, 300)))))
     grades["q1"]["d0"] = 1
     return profile_of(*records), Qrels(grades), Run("random", scores)
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(), st.integers(1, 3))
+def test_no_run_exceeds_its_ceiling_from_any_grade(world: tuple[PositionProfile, Qrels, Run], at_least: int) -> None:
+    profile, qrels, run = world
+    names = {"RR": f"RR(rel={at_least})", "nDCG@10": "nDCG@10", "AP": f"AP(rel={at_least})"}
+    values = evaluate(run, qrels, tuple(names.values()))
+    found = ceiling(profile, qrels, run, window=10_000, at_least=at_least)
+    for measure, name in names.items():
+        for query_id, best in found.high[measure].items():
+            assert values[name][query_id] <= best + 1e-9
 
 
 @settings(max_examples=150, deadline=None)

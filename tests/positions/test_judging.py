@@ -116,6 +116,24 @@ def test_braces_in_texts_are_left_alone() -> None:
     assert "Set {piece} of {0} here." in chat.asked[0][0].text
 
 
+def test_a_judge_s_identity_changes_with_what_can_change_its_grades(tmp_path: Path) -> None:
+    def judge(
+        model: str = "one", *, at_least: int = 1, settings: JudgeSettings = SMALL, workers: int = 1
+    ) -> ChunkJudge:
+        chat = CachedChat(ScriptedChat(by_words), tmp_path, model=model)
+        return ChunkJudge(chat, WORDS, settings, at_least, workers)
+
+    same = judge().identity
+    assert judge(workers=4).identity == same
+    others = [
+        judge("two"),
+        judge(at_least=2),
+        judge(settings=JudgeSettings()),
+        ChunkJudge(ScriptedChat([]), WORDS, SMALL),
+    ]
+    assert len({same, *(other.identity for other in others)}) == 5
+
+
 def test_an_unknown_threshold_is_refused() -> None:
     with pytest.raises(SettingsError, match="1, 2 or 3"):
         ChunkJudge(ScriptedChat([]), WORDS, at_least=4)

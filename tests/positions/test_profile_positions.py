@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,29 @@ def test_divergence_is_small_for_placement_by_chance_and_large_for_front_loading
     assert records(*spread).divergence().kl < 0.01
     assert records(*front).divergence().ks == pytest.approx(0.95, abs=0.02)
     assert records(*front).divergence().kl == pytest.approx(np.log(10), abs=0.02)  # all in the first tenth
+
+
+def test_distances_stand_beside_those_of_placement_by_chance_in_the_same_documents() -> None:
+    rng = np.random.default_rng(1)
+
+    def placed() -> PositionProfile:
+        """43 documents of several lengths, one token relevant in each."""
+        lengths = range(200, 1060, 20)
+        starts = [int(rng.integers(length)) for length in lengths]
+        return records(*((str(at), n, ((at, at + 1),)) for n, at in zip(lengths, starts, strict=True)))
+
+    found, profile = [placed().divergence(draws=1) for _ in range(300)], placed()
+    told = profile.divergence()
+    assert told == profile.divergence(seed=0) != profile.divergence(seed=1)
+    for values, chance in (
+        ([one.ks for one in found], told.ks_by_chance),
+        ([one.kl for one in found], told.kl_by_chance),
+    ):
+        assert chance.mean == pytest.approx(np.mean(values), rel=0.1)
+        assert chance.high == pytest.approx(np.quantile(values, 0.95), rel=0.15)
+    assert f"which itself gives {told.ks_by_chance.mean:.3f}" in " ".join(profile_table(profile).notes)
+    front = records(*((str(n), 1000, ((n, n + 1),)) for n in range(43))).divergence()
+    assert front.ks > 2 * front.ks_by_chance.high
 
 
 def test_sentences_say_what_a_prefix_holds_with_bounds_for_the_unlocated() -> None:
@@ -199,6 +223,19 @@ def test_a_journal_of_other_passages_or_another_matcher_is_refused(tmp_path: Pat
     for other in others:
         with pytest.raises(DataError, match="another collection"):
             profile_positions(collection, other, WORDS, journal=journal)
+
+
+def test_a_journal_keeps_no_positions_of_texts_that_have_changed(tmp_path: Path) -> None:
+    journal, moved = tmp_path / "profile.journal", planted({**POSITIONS, "b": 900})
+    passages = {query_id: [EVIDENCE] for query_id in moved.queries}
+    matching = MatchingEstimator(passages, PassageMatcher())
+    profile_positions(planted(POSITIONS), StopsAfter(matching, 4), WORDS, journal=journal)
+    profile = profile_positions(moved, StopsAfter(matching, 1), WORDS, journal=journal)
+    assert profile.first("start").tolist() == [0, 900, 500, 1100]
+    asked = replace(moved, queries={**moved.queries, "q-c": Query("q-c", "what else?")})
+    with pytest.raises(ChatError):
+        profile_positions(asked, StopsAfter(matching, 0), WORDS, journal=journal)
+    assert profile_positions(moved, StopsAfter(matching, 0), WORDS, journal=journal) == profile
 
 
 def test_spans_counted_with_another_tokenizer_are_excluded_and_counted() -> None:

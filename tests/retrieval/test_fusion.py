@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from longrank.core.errors import SettingsError
 from longrank.core.types import Run, RunNotes
 from longrank.retrieval.fusion import (
+    Normalisation,
     best_weight,
     best_weights,
     cross_validated,
@@ -41,6 +42,32 @@ def test_a_weighted_sum_gives_absent_documents_the_lowest_score() -> None:
     fused = interpolate(FIRST, SECOND, 0.8)
     assert fused.scores["q"] == pytest.approx({"a": 0.8, "b": 0.8 * 0.5 + 0.2, "c": 0.0, "d": 0.0})
     assert fused.scores["r"] == pytest.approx({"x": 0.2})
+
+
+def test_the_only_document_of_a_run_is_ahead_of_those_the_run_lacks() -> None:
+    alone, other = Run("alone", {"q": {"a": 7.0}}), Run("other", {"q": {"b": 3.0, "c": 2.0, "a": 1.0}})
+    # alone: a 1, b and c absent 0; other: b 1, c .5, a 0
+    assert interpolate(alone, other, 0.9).scores["q"] == pytest.approx({"a": 0.9, "b": 0.1, "c": 0.05})
+    tied = Run("tied", {"q": {"a": 7.0, "c": 7.0}})
+    assert interpolate(tied, other, 0.9).scores["q"] == pytest.approx({"a": 0.9, "b": 0.1, "c": 0.95})
+
+
+@pytest.mark.parametrize("how", ["z", "none"])
+def test_equal_scores_without_a_scale_leave_the_order_to_the_other_run(how: Normalisation) -> None:
+    alone, other = Run("alone", {"q": {"a": 7.0}}), Run("other", {"q": {"b": 3.0, "c": 2.0, "a": 1.0}})
+    assert interpolate(alone, other, 0.9, normalisation=how).ranking("q") == ["b", "c", "a"]
+
+
+def test_weights_are_found_with_the_scores_that_fusion_gives() -> None:
+    alone, other = Run("alone", {"q": {"a": 7.0}}), Run("other", {"q": {"b": 3.0, "c": 2.0, "a": 1.0}})
+
+    def margin(run: Run) -> float:
+        return run.scores["q"]["a"] - run.scores["q"]["b"]
+
+    found = best_weight(alone, other, margin)
+    assert (found.best, found.value) == (1.0, margin(interpolate(alone, other, 1.0)))
+    several = best_weights([alone, other], margin)
+    assert several.value == pytest.approx(margin(linear([alone, other], several.best)))
 
 
 def test_candidates_may_be_those_of_the_first_run_or_of_all() -> None:

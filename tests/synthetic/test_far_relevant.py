@@ -233,6 +233,11 @@ def test_passages_of_the_same_title_are_on_the_same_topic() -> None:
     assert found == {"q": ("p3", "p13", "p23", "p33")}
 
 
+def test_a_judged_passage_that_is_not_there_has_no_topic() -> None:
+    source = collection(40, {"q": [3], "r": [400]})
+    assert same_topic(source) == {"q": ("p3", "p13", "p23", "p33"), "r": ()}
+
+
 def test_reserved_passages_are_never_filler() -> None:
     reserved = [f"p{i}" for i in range(20, 380)]
     maker = far_relevant(
@@ -262,6 +267,31 @@ def test_passages_too_long_for_a_document_are_left_out_and_counted(tmp_path: Pat
     assert list(load_folder(tmp_path / "out").queries) == ["q0"]
     dropped = json.loads((tmp_path / "out" / "origin.json").read_text())["dropped"]
     assert dropped["queries whose passages fit no document"] == 1
+
+
+@pytest.mark.parametrize("slots", [0, 3])
+def test_documents_that_do_not_fit_are_counted_where_their_query_stays(tmp_path: Path, slots: int) -> None:
+    long = Document("long", "endless " * 150)
+    source = collection(100, {"q0": [0, 1]}, extra=(long,))
+    judged = Collection("small", source.documents, source.queries, Qrels({"q0": {"p0": 1, "p1": 1, "long": 1}}))
+    written = write_far_relevant(make(judged, slots=slots), tmp_path / "out", origin={})
+    origin = json.loads((tmp_path / "out" / "origin.json").read_text())
+    assert origin["dropped"]["relevant documents whose passages do not fit"] == 1
+    assert origin["dropped"] == written.dropped
+    assert written.documents == 2 * max(1, slots)
+
+
+def test_distractors_that_do_not_fit_are_counted_and_nothing_else_is(tmp_path: Path) -> None:
+    long = Document("long", "endless " * 150)
+    source = collection(100, {"q0": [0], "q1": [1]}, extra=(long,))
+    wanted = FarRelevantSettings(placing=Placing(boundary=60, max_tokens=160), distractors=1)
+    hard = {"q0": ["long"], "q1": ["p50"]}
+    written = write_far_relevant(far_relevant(source, WORDS, wanted, hard=hard), tmp_path / "out", origin={})
+    assert written.dropped["distractor documents whose passage does not fit"] == 1
+    assert written.documents == 3
+    hard["q0"] = ["p51"]
+    whole = write_far_relevant(far_relevant(source, WORDS, wanted, hard=hard), tmp_path / "two", origin={})
+    assert not any("documents" in reason for reason in whole.dropped)
 
 
 def test_passages_on_disk_give_the_same_documents_as_passages_in_memory(tmp_path: Path) -> None:

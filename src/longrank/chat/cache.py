@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from longrank.chat.messages import ChatModel, Message, Reply
 from longrank.core.disk import write_atomic
-from longrank.core.fingerprint import plain
+from longrank.core.fingerprint import fingerprint, plain
 
 
 class CachedChat:
@@ -36,6 +36,11 @@ class CachedChat:
         self._identity = {"model": model, "parameters": plain(parameters or {})}
         self._guard = threading.Lock()
         self._busy: WeakValueDictionary[Path, _Turn] = WeakValueDictionary()
+
+    @property
+    def identity(self) -> str:
+        """Changes with the model and its parameters."""
+        return fingerprint(self._identity)
 
     def reply(self, messages: Sequence[Message], *, max_tokens: int) -> Reply:
         """The reply on disk, or a fresh one that is then written there."""

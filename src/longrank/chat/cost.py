@@ -105,7 +105,8 @@ class MeteredChat:
     """A chat model whose calls are counted, and refused once they might pass ``budget`` dollars.
 
     A call is made only if the money left covers its prompt and the longest reply, those of calls under way included.
-    Put it inside ``CachedChat``: replies from disk are free.
+    That much is charged where the reply does not tell its tokens. Put it inside ``CachedChat``: replies from disk
+    are free.
     """
 
     def __init__(self, chat: ChatModel, *, price: Price | None = None, budget: float | None = None) -> None:
@@ -125,15 +126,16 @@ class MeteredChat:
 
     def reply(self, messages: Sequence[Message], *, max_tokens: int) -> Reply:
         """The inner model's reply, or BudgetSpent before anything is asked."""
-        most = self._price.dollars(bounded_tokens(messages), max_tokens) if self._price else 0.0
+        bound = (bounded_tokens(messages), max_tokens)
+        most = self._price.dollars(*bound) if self._price else 0.0
         self._reserve(most)
         try:
             reply = self._chat.reply(messages, max_tokens=max_tokens)
         except BaseException:
             self._settle(most, Account(dollars=0.0 if self._price else None))
             raise
-        dollars = self._price.dollars(reply.tokens_in, reply.tokens_out) if self._price else None
-        self._settle(most, Account(1, reply.tokens_in, reply.tokens_out, dollars))
+        used = (reply.tokens_in, reply.tokens_out) if reply.tokens_in else bound
+        self._settle(most, Account(1, *used, self._price.dollars(*used) if self._price else None))
         return reply
 
     def _reserve(self, most: float) -> None:

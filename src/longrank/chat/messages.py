@@ -19,7 +19,8 @@ class Message:
 class Reply:
     """A model's answer, what it cost in tokens, and whether it was read from disk instead of asked for.
 
-    ``logprobs`` holds the log-probabilities of candidate first tokens where the model gives them.
+    ``tokens_in`` is 0 where the server does not tell what was used: no prompt has none. ``logprobs`` holds the
+    log-probabilities of candidate first tokens where the model gives them.
     """
 
     text: str

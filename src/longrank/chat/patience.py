@@ -14,11 +14,15 @@ from longrank.core.settings import Settings
 
 
 class Patience(Settings):
-    """How often a busy model is asked, how long the pauses grow, and how many questions may be under way."""
+    """How often a busy model is asked, how long the pauses grow, and how many questions may be under way.
+
+    A server that asks for a longer wait than ``longest_asked_seconds`` is given up.
+    """
 
     attempts: int = Field(default=6, ge=1)
     first_wait_seconds: float = Field(default=1.0, ge=0)
     longest_wait_seconds: float = Field(default=60.0, ge=0)
+    longest_asked_seconds: float = Field(default=600.0, ge=0)
     max_concurrent: int = Field(default=8, ge=1)
 
     def wait_seconds(self, failures: int, *, asked_for: float | None, spread: float) -> float:
@@ -29,7 +33,7 @@ class Patience(Settings):
         """
         grown = min(self.longest_wait_seconds, self.first_wait_seconds * 2.0 ** (failures - 1))
         own = grown * (0.5 + 0.5 * spread)
-        return min(self.longest_wait_seconds, max(own, float(asked_for or 0)))
+        return max(own, float(asked_for or 0))
 
 
 class PatientChat:
@@ -61,6 +65,12 @@ class PatientChat:
                     return self._chat.reply(messages, max_tokens=max_tokens)
             except ChatBusy as busy:
                 reason, asked_for = str(busy), busy.retry_after
+            if asked_for is not None and asked_for > patience.longest_asked_seconds:
+                raise ChatError(
+                    f"{reason}; it asks to be left alone for {asked_for:,.0f} seconds, and at most "
+                    f"{patience.longest_asked_seconds:,.0f} are waited. Run again later: finished replies are kept if "
+                    f"a cache is used"
+                )
             if failures < patience.attempts:
                 self._sleep(patience.wait_seconds(failures, asked_for=asked_for, spread=self._spread()))
         raise ChatError(f"{reason}; asked {patience.attempts} times. Finished replies are kept if a cache is used")

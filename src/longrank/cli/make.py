@@ -330,7 +330,7 @@ def _write(
     written = write_far_relevant(maker, out, format=folder_format.value, origin=origin, workers=workers)
     mean = written.tokens / max(1, written.documents)
     typer.echo(f"{out}: {written.documents} documents of {mean:.0f} tokens on average, {written.queries} queries")
-    for reason, count in maker.divided.dropped.items():
+    for reason, count in written.dropped.items():
         if count:
             typer.echo(f"left out: {count} {reason}")
 

@@ -16,8 +16,8 @@ LongrankError
 ├── ModelError                weights, vocabulary or architecture that cannot be used as asked
 │   └── CheckpointError       a saved ranker that is damaged, foreign or of another version
 ├── ChatError                 a chat model that did not answer: no connection, time out, refused
-├── ServiceError              a scoring service that did not answer, or not as its dialect says
 │   └── ChatBusy              one that may answer if asked again: rate limit, server error, time-out
+├── ServiceError              a scoring service that did not answer, or not as its dialect says
 ├── BudgetSpent               a job of paid calls that reached the limit it was given
 └── TrainingError             training that cannot start or must stop
 """

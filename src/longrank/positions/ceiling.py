@@ -151,8 +151,9 @@ def ceiling(
 ) -> Ceiling:
     """The perfect ranker's measures on the candidates, with no credit for documents without visible evidence.
 
-    ``window`` is one number of tokens or one a query. Gains are the grades, as in trec_eval. Queries without
-    candidates or without a relevant document are dropped and listed.
+    ``window`` is one number of tokens or one a query. Documents are relevant to RR and AP from the grade ``at_least``,
+    as in ``AP(rel=2)``; nDCG's gains are all the grades, as in trec_eval. Queries without candidates or without a
+    relevant document are dropped and listed.
     """
     records = {(record.query_id, record.document_id): record for record in profile.records}
     low: dict[str, dict[str, float]] = {measure: {} for measure in measures}
@@ -160,17 +161,20 @@ def ceiling(
     fates: dict[str, str] = {}
     dropped: list[str] = []
     for query_id in qrels:
-        grades = {d: g for d, g in qrels.grades[query_id].items() if g >= max(1, at_least)}
-        if not grades or query_id not in candidates.scores:
+        gains = {d: g for d, g in qrels.grades[query_id].items() if g > 0}
+        relevant = {d: g for d, g in gains.items() if g >= at_least}
+        if not relevant or query_id not in candidates.scores:
             dropped.append(query_id)
             continue
         sees = check_window(window if isinstance(window, int) else window[query_id])
-        retrieved = [document_id for document_id in candidates.scores[query_id] if document_id in grades]
+        retrieved = [document_id for document_id in candidates.scores[query_id] if document_id in gains]
         states = {d: _state(records.get((query_id, d)), window=sees, rule=rule) for d in retrieved}
-        fates[query_id] = min(states.values(), key=FATES.index, default="not retrieved")
+        found = [state for d, state in states.items() if d in relevant]
+        fates[query_id] = min(found, key=FATES.index, default="not retrieved")
         for measure in measures:
-            certain = [grades[d] for d, state in states.items() if state == "visible"]
-            possible = [grades[d] for d, state in states.items() if state != "hidden"]
+            grades = gains if measure.startswith("nDCG") else relevant
+            certain = [grades[d] for d, state in states.items() if state == "visible" and d in grades]
+            possible = [grades[d] for d, state in states.items() if state != "hidden" and d in grades]
             low[measure][query_id] = best_value(measure, certain, list(grades.values()))
             high[measure][query_id] = best_value(measure, possible, list(grades.values()))
     return Ceiling(rule, low, high, fates, tuple(dropped))

@@ -13,6 +13,7 @@ import numpy as np
 from longrank.chat.messages import ChatModel, Message, Reply
 from longrank.core.contracts import Tokenizer
 from longrank.core.errors import ChatError, SettingsError
+from longrank.core.fingerprint import fingerprint
 from longrank.core.settings import Settings
 from longrank.core.types import CharSpan, Document, Query, SplitText, TokenizedText, TokenSpan
 from longrank.positions.estimators import Located
@@ -153,6 +154,12 @@ class ChunkJudge:
 
     def __post_init__(self) -> None:
         check_threshold(self.at_least)
+
+    @property
+    def identity(self) -> str:
+        """Changes with the question, the pieces, the grade and, where ``CachedChat`` names it, the model."""
+        model = getattr(self.chat, "identity", type(self.chat).__name__)
+        return fingerprint(PROMPT, self.settings, self.tokenizer.name, self.at_least, model)
 
     def locate(self, query: Query, document: Document) -> Located:
         """The pieces that the judge finds relevant."""

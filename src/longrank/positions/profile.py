@@ -1,5 +1,6 @@
 """The distribution of relevant positions: pair records are the data, every summary is a view of them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longrank.core.errors import DataError, SettingsError
+from longrank.core.seeds import generator
 from longrank.positions.chance import Interval, Placement, clustered_mean, mean_position, merged, placement
 from longrank.positions.records import PairRecord
 from longrank.positions.statistics import collapse
@@ -26,11 +28,23 @@ class Within(NamedTuple):
     documents: int
 
 
+class ByChance(NamedTuple):
+    """A distance of drawn placements from their own distribution: the mean, and what 95% of the draws stay below."""
+
+    mean: float
+    high: float
+
+
 class Divergence(NamedTuple):
-    """Distance of the first relevant position from chance placement in the same documents."""
+    """Distance of the first relevant position from chance placement in the same documents.
+
+    Both are above 0 for chance itself, the more so the fewer documents there are: what it gives stands beside them.
+    """
 
     ks: float
     kl: float
+    ks_by_chance: ByChance
+    kl_by_chance: ByChance
 
 
 class PassageCounts(NamedTuple):
@@ -163,22 +177,26 @@ class PositionProfile:
             rates += _coverage(record)
         return tuple((rates / max(1, len(self.located))).tolist())
 
-    def divergence(self) -> Divergence:
+    def divergence(self, *, draws: int = 200, seed: int = 0) -> Divergence:
         """Kolmogorov-Smirnov distance and Kullback-Leibler divergence from chance in the same documents.
 
-        The first is taken on a grid of hundredths of the document, the second over tenths and in nats.
+        The first is taken on a grid of hundredths of the document, the second over tenths and in nats. Beside them
+        stands what ``draws`` placements of the same evidence by chance give.
         """
         if not self._placed:
-            return Divergence(float("nan"), float("nan"))
-        observed, expected = np.zeros(101), np.zeros(101)
+            return Divergence(math.nan, math.nan, ByChance(math.nan, math.nan), ByChance(math.nan, math.nan))
+        rng, each = generator("chance divergence", seed), np.arange(draws)
+        observed, expected, drawn = np.zeros(101), np.zeros(101), np.zeros((draws, 101))
         for _, placed in self._placed:
             edges = np.ceil(np.arange(101) * placed.places / 100 - 0.5).astype(int)
+            below = [placed.below(edge) for edge in edges.tolist()]
             observed += placed.first < edges
-            expected += [placed.below(edge) for edge in edges.tolist()]
-        observed, expected = observed / len(self._placed), expected / len(self._placed)
-        p, q = np.diff(observed[::10]), np.diff(expected[::10])
-        seen = p > 0
-        return Divergence(float(np.abs(observed - expected).max()), float((p[seen] * np.log(p[seen] / q[seen])).sum()))
+            expected += below
+            drawn[each, np.searchsorted(below, rng.random(draws), side="right")] += 1  # the hundredth it falls into
+        count = len(self._placed)
+        ks, kl = _distances(observed / count, expected / count)
+        by_chance = [_distances(one, expected / count) for one in np.cumsum(drawn, axis=1) / count]
+        return Divergence(ks, kl, *map(_mean_and_high, zip(*by_chance, strict=True)))
 
     def prefix_sentence(self, window: int = CHUNK_TOKENS) -> str:
         """One sentence: how much a prefix suffices."""
@@ -237,6 +255,17 @@ def _coverage(record: PairRecord) -> NDArray[np.float64]:
     for start, stop in pieces:
         covered += np.clip(np.minimum(stop, low + 1 / DECILES) - np.maximum(start, low), 0, None)
     return covered * DECILES
+
+
+def _distances(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[float, float]:
+    """Largest difference of two distributions given at hundredths, and their divergence over tenths."""
+    p, q = np.diff(observed[::10]), np.diff(expected[::10])
+    seen = p > 0
+    return float(np.abs(observed - expected).max()), float((p[seen] * np.log(p[seen] / q[seen])).sum())
+
+
+def _mean_and_high(values: Sequence[float]) -> ByChance:
+    return ByChance(float(np.mean(values)), float(np.quantile(values, 0.95)))
 
 
 def _mean(values: Sequence[float] | Sequence[bool] | NDArray[np.bool_]) -> float:

@@ -24,6 +24,7 @@ from longrank.positions.records import PairRecord, pair_record
 
 _BATCH = 16
 _BATCHES_AHEAD = 4
+_TEXTS = "texts"
 
 
 class Pair(NamedTuple):
@@ -65,19 +66,28 @@ def profile_positions(
 
     A pair whose document is missing, or whose spans do not fit it, becomes a record with a reason. ``journal`` is a
     JSONL file in which finished pairs are kept: a second call continues it, if the estimator's ``identity`` (where it
-    has one) is the same. With several workers the estimator and
-    the tokenizer are pickled once each.
+    has one) is the same, and locates anew the pairs whose query or document has changed. With several workers the
+    estimator and the tokenizer are pickled once each.
     """
     tokenizer = CachedTokenizer(tokenizer)  # one document is often relevant to many queries
     pairs = relevant_pairs(collection, at_least=at_least, sample=sample, seed=seed)
     identity = getattr(estimator, "identity", "")
     label = fingerprint(collection.name, tokenizer.name, type(estimator).__name__, identity, at_least)
-    known = {} if journal is None else _read_journal(journal, label)
+    known = {} if journal is None else _read_journal(journal, label, collection)
     todo = [pair for pair in pairs if pair not in known]
     fresh = _located(_jobs(collection, todo), estimator, tokenizer, workers=workers)
-    for record in track(_journalled(fresh, journal, label), "profiling", total=len(todo)):
-        known[Pair(record.query_id, record.document_id)] = record
+    for record in track(_journalled(fresh, journal, label, collection), "profiling", total=len(todo)):
+        known[_pair(record)] = record
     return PositionProfile(collection.name, tokenizer.name, tuple(known[pair] for pair in pairs))
+
+
+def _pair(record: PairRecord) -> Pair:
+    return Pair(record.query_id, record.document_id)
+
+
+def _texts_mark(collection: Collection, pair: Pair) -> str:
+    """Changes with what the estimator reads."""
+    return fingerprint(collection.queries.get(pair.query_id), collection.documents.get(pair.document_id))
 
 
 class _Job(NamedTuple):
@@ -136,7 +146,7 @@ def _work(jobs: list[_Job]) -> list[PairRecord]:
     return [locate_pair(job, *_worker[0]) for job in jobs]
 
 
-def _read_journal(path: Path, label: str) -> dict[Pair, PairRecord]:
+def _read_journal(path: Path, label: str, collection: Collection) -> dict[Pair, PairRecord]:
     if not path.exists():
         return {}
     lines = path.read_text(encoding="utf-8").split("\n")
@@ -149,8 +159,11 @@ def _read_journal(path: Path, label: str) -> dict[Pair, PairRecord]:
         )
     records: dict[Pair, PairRecord] = {}
     for line in lines[1:-1]:  # what follows the last line end was cut off while writing
-        record = PairRecord.from_json(json.loads(line))
-        records[Pair(record.query_id, record.document_id)] = record
+        kept = json.loads(line)
+        mark = kept.pop(_TEXTS, None)
+        record = PairRecord.from_json(kept)
+        if mark == _texts_mark(collection, _pair(record)):
+            records[_pair(record)] = record
     _cut_to(path, "\n".join(lines[:-1]) + "\n")
     return records
 
@@ -160,7 +173,9 @@ def _cut_to(path: Path, text: str) -> None:
         stream.truncate(len(text.encode()))
 
 
-def _journalled(records: Iterator[PairRecord], path: Path | None, label: str) -> Iterator[PairRecord]:
+def _journalled(
+    records: Iterator[PairRecord], path: Path | None, label: str, collection: Collection
+) -> Iterator[PairRecord]:
     if path is None:
         yield from records
         return
@@ -170,7 +185,8 @@ def _journalled(records: Iterator[PairRecord], path: Path | None, label: str) ->
         if is_new:
             stream.write(_header(label) + "\n")
         for record in records:
-            stream.write(json.dumps(record.to_json()) + "\n")
+            mark = _texts_mark(collection, _pair(record))
+            stream.write(json.dumps({**record.to_json(), _TEXTS: mark}) + "\n")
             stream.flush()
             yield record
 

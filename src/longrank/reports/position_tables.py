@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from longrank.positions.ceiling import FATES, Ceiling, Reach
 from longrank.positions.chance import Interval
-from longrank.positions.profile import CHUNK_TOKENS, PositionProfile
+from longrank.positions.profile import CHUNK_TOKENS, Divergence, PositionProfile
 from longrank.positions.statistics import PASSAGE_LABELS, PASSAGE_TOKENS, CollectionStatistics
 from longrank.reports.tables import Cell, Table
 
@@ -23,7 +23,7 @@ def profile_table(profile: PositionProfile, *, chunk_tokens: int = CHUNK_TOKENS)
 
 def profile_notes(profile: PositionProfile, window: int = CHUNK_TOKENS) -> tuple[str, ...]:
     """What a reader must know beside the table: prefix, bias, counts and what is missing."""
-    counts, divergence = profile.passage_counts(), profile.divergence()
+    counts = profile.passage_counts()
     deciles = " ".join(f"{rate:.3f}" for rate in profile.decile_rates())
     lengths = profile.lengths()
     notes = [
@@ -35,11 +35,20 @@ def profile_notes(profile: PositionProfile, window: int = CHUNK_TOKENS) -> tuple
         *_quantile_notes(profile),
         f"Relevant passages a document: one in {counts.one:.1%}, one or two in {counts.one_or_two:.1%}, three or more "
         f"in {counts.three_or_more:.1%} of {counts.documents}.",
-        f"Relevant share by tenth of the document: {deciles}. KS {divergence.ks:.3f} and KL {divergence.kl:.4f} from "
-        f"chance; {profile.only_one_way} wholly relevant documents are left out of shifts and distances.",
+        f"Relevant share by tenth of the document: {deciles}.",
+        f"{_distances(profile.divergence())}.",
+        f"{profile.only_one_way} wholly relevant documents are left out of shifts and distances.",
     ]
     notes += [f"Not located, {count}: {reason}" for reason, count in list(profile.reasons().items())[:5]]
     return tuple(notes)
+
+
+def _distances(found: Divergence) -> str:
+    ks, kl = found.ks_by_chance, found.kl_by_chance
+    return (
+        f"KS {found.ks:.3f} and KL {found.kl:.4f} from chance, which itself gives {ks.mean:.3f} and {kl.mean:.4f} on "
+        f"average and at most {ks.high:.3f} and {kl.high:.4f} in 95% of draws"
+    )
 
 
 def _quantile_notes(profile: PositionProfile) -> list[str]:

@@ -38,19 +38,14 @@ def linear(
 ) -> Run:
     """The weighted sum of the runs' normalised scores; a document that a run lacks gets that run's lowest score.
 
+    With ``min-max`` that is 0, below the 1 of equal scores too: a run's only document is ahead of those it lacks. With
+    ``z`` and ``none`` a row of equal scores has no scale to put anything below it, and tells no document apart.
     ``candidates`` says which documents are kept: those of any run, of every run, or of the first.
     """
     if not runs or len(runs) != len(weights):
         raise SettingsError(f"fusion needs one weight a run, got {len(weights)} weights for {len(runs)} runs")
     scaled = [normalise(run, normalisation) for run in runs]
-
-    def fuse(query_id: str) -> dict[str, float]:
-        rows = [run.scores.get(query_id, {}) for run in scaled]
-        lowest = [min(row.values(), default=0.0) for row in rows]
-        parts = list(zip(weights, rows, lowest, strict=True))
-        return {d: sum(w * row.get(d, low) for w, row, low in parts) for d in _chosen(rows, candidates)}
-
-    return _fused(runs, fuse, name)
+    return _summed(scaled, weights, normalisation, candidates=candidates, name=name)
 
 
 def interpolate(first: Run, second: Run, weight: float, *, normalisation: Normalisation = "min-max") -> Run:
@@ -99,7 +94,7 @@ def best_weight(
 ) -> Tuned[float]:
     """The weight of the first run that makes the objective of the interpolated run largest."""
     one, other = normalise(first, normalisation), normalise(second, normalisation)
-    return grid_search(weights, lambda weight: objective(interpolate(one, other, weight, normalisation="none")))
+    return grid_search(weights, lambda weight: objective(_summed([one, other], [weight, 1 - weight], normalisation)))
 
 
 def best_weights(
@@ -114,7 +109,7 @@ def best_weights(
     scaled = [normalise(run, normalisation) for run in runs]
 
     def worth(choice: tuple[float, ...]) -> float:
-        return objective(linear(scaled, choice, normalisation="none"))
+        return objective(_summed(scaled, choice, normalisation))
 
     found = grid_search([tuple(1 / len(runs) for _ in runs)], worth)
     for _ in range(rounds):
@@ -151,6 +146,25 @@ def select(run: Run, query_ids: Iterable[str]) -> Run:
     """The run of these queries only."""
     kept = frozenset(query_ids)
     return Run(run.name, {query_id: row for query_id, row in run.scores.items() if query_id in kept}, run.notes)
+
+
+def _summed(
+    scaled: Sequence[Run],
+    weights: Sequence[float],
+    normalisation: Normalisation,
+    *,
+    candidates: Candidates = "union",
+    name: str = "linear",
+) -> Run:
+    """The weighted sum of runs that were normalised in this way."""
+
+    def fuse(query_id: str) -> dict[str, float]:
+        rows = [run.scores.get(query_id, {}) for run in scaled]
+        absent = [0.0 if normalisation == "min-max" else min(row.values(), default=0.0) for row in rows]
+        parts = list(zip(weights, rows, absent, strict=True))
+        return {d: sum(w * row.get(d, low) for w, row, low in parts) for d in _chosen(rows, candidates)}
+
+    return _fused(scaled, fuse, name)
 
 
 def _moved(current: tuple[float, ...], place: int, weights: Sequence[float]) -> list[tuple[float, ...]]:

@@ -8,7 +8,7 @@ generator, each with a hard passage planted where the evidence could stand, and 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
@@ -46,7 +46,7 @@ class FarRelevantSettings(Settings):
 class Made:
     """A document, the query it was made for, the queries it answers, and where the planted passages stand.
 
-    ``answers`` is empty for a distractor document.
+    ``answers`` is empty for a distractor document; ``slot`` says which of its counterfactuals a document is, from 0.
     """
 
     document: Document
@@ -55,6 +55,7 @@ class Made:
     chars: tuple[CharSpan, ...]
     spans: tuple[TokenSpan, ...]
     answers: tuple[tuple[str, int], ...]  # (query id, which of the planted passages)
+    slot: int = 0
 
     @property
     def gold(self) -> tuple[GoldSpan, ...]:
@@ -108,9 +109,9 @@ class FarRelevant:
         if not self.settings.slots:
             return [self._made(need, one, need.document_id)]
         versions = one.moved(self.settings.slots)
-        return [self._made(need, version, f"{need.document_id}_s{k}") for k, version in enumerate(versions)]
+        return [self._made(need, version, f"{need.document_id}_s{k}", slot=k) for k, version in enumerate(versions)]
 
-    def _made(self, need: Need, one: Assembled, document_id: str) -> Made:
+    def _made(self, need: Need, one: Assembled, document_id: str, *, slot: int = 0) -> Made:
         passages = self.pool.passages
         order = {one.rows[place]: i for i, place in enumerate(one.planted)}
         answers = tuple(
@@ -118,7 +119,7 @@ class FarRelevant:
             for name in need.passage_ids
             for query_id in self.divided.asking[name]
         )
-        return _finished(document_id, need.query_id, one, passages, answers)
+        return replace(_finished(document_id, need.query_id, one, passages, answers), slot=slot)
 
     def _distractors(self, needs: Sequence[Need], numbers: range) -> list[tuple[Made, ...]]:
         count, settings = self.settings.distractors, self.settings
@@ -196,14 +197,15 @@ def hard_passages(run: Run, *, depth: int = 100) -> dict[str, tuple[str, ...]]:
 
 
 def same_topic(collection: Collection) -> dict[str, tuple[str, ...]]:
-    """Passages with the title of a query's relevant passages, as hard passages to plant."""
+    """Passages with the title of a query's relevant passages that are there, as hard passages to plant."""
     by_title: dict[str, list[str]] = {}
     for document in collection.documents.values():
         if document.title:
             by_title.setdefault(document.title, []).append(document.id)
     found = {}
     for query_id in collection.queries:
-        titles = {collection.documents[name].title for name in sorted(collection.qrels.relevant(query_id))}
+        relevant = [collection.documents.get(name) for name in sorted(collection.qrels.relevant(query_id))]
+        titles = {document.title for document in relevant if document}
         found[query_id] = tuple(name for title in sorted(titles) for name in by_title.get(title, ()))
     return found
 

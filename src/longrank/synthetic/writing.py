@@ -1,6 +1,7 @@
 """Made collections on disk: the texts, the splits, and where they come from."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -65,11 +66,12 @@ def write_toy(world: ToyWorld, folder: Path, *, settings: ToySettings, format: F
 
 
 class Written(NamedTuple):
-    """How much was written."""
+    """How much was written, and how much was left out by reason."""
 
     documents: int
     queries: int
     tokens: int
+    dropped: Mapping[str, int]
 
 
 def write_far_relevant(
@@ -89,7 +91,7 @@ def write_far_relevant(
         raise DataError(f"{folder} exists and is not a made collection; choose another folder, or empty it first")
     with atomic_path(folder) as temporary:
         temporary.mkdir()
-        seen, counts = set[str](), [0, 0]
+        seen, counts = set[str](), Counter[str]()
         with ExitStack() as stack:
             documents = _noted(made, temporary, stack, format=format, workers=workers, seen=seen, counts=counts)
             if format == "beir":
@@ -100,11 +102,25 @@ def write_far_relevant(
                 jsonl.write_documents(temporary / "documents.jsonl", documents)
         _write_queries(temporary, [query for query in made.queries.values() if query.id in seen], format)
         write_splits(temporary, {name: tuple(q for q in ids if q in seen) for name, ids in made.splits.items()})
-        written = Written(counts[0], len(seen), counts[1])
-        dropped = {**made.divided.dropped, "queries whose passages fit no document": len(made.queries) - len(seen)}
-        write_origin(temporary, {**origin, "settings": made.settings, "written": written._asdict(), "dropped": dropped})
+        written = {"documents": counts["documents"], "queries": len(seen), "tokens": counts["tokens"]}
+        dropped = _dropped(made, counts, queries=len(seen))
+        write_origin(temporary, {**origin, "settings": made.settings, "written": written, "dropped": dropped})
         write_atomic(temporary / _LABEL, json.dumps({"name": made.name, "format": format}) + "\n")
-    return written
+    return Written(**written, dropped=dropped)
+
+
+def _dropped(made: FarRelevant, counts: Counter[str], *, queries: int) -> dict[str, int]:
+    """What was left out by reason; single documents are named only where some were."""
+    distractors = counts["made"] * made.settings.distractors - counts["distractors"]
+    documents = {
+        "relevant documents whose passages do not fit": len(made.divided.needs) - counts["made"],
+        "distractor documents whose passage does not fit": distractors,
+    }
+    return {
+        **made.divided.dropped,
+        "queries whose passages fit no document": len(made.queries) - queries,
+        **{reason: count for reason, count in documents.items() if count},
+    }
 
 
 def _noted(
@@ -115,7 +131,7 @@ def _noted(
     format: Format,  # noqa: A002
     workers: int,
     seen: set[str],
-    counts: list[int],
+    counts: Counter[str],
 ) -> Iterator[Document]:
     """The documents, their judgements and spans written on the way."""
     spans = stack.enter_context(writing(folder / "spans.jsonl"))
@@ -131,7 +147,10 @@ def _noted(
             chars, tokens, kind = one.chars[place], one.spans[place], "evidence" if one.answers else "distractor"
             gold.write(f"{query_id}\t{name}\t{kind}\t{tokens.start}\t{tokens.stop}\t{chars.start}\t{chars.stop}\n")
         spans.writelines(map(span_line, one.gold))
-        counts[0], counts[1] = counts[0] + 1, counts[1] + one.tokens
+        counts["documents"] += 1
+        counts["tokens"] += one.tokens
+        counts["made"] += bool(one.answers) and one.slot == 0
+        counts["distractors"] += not one.answers
         yield one.document
 
 

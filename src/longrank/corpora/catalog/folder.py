@@ -59,7 +59,8 @@ def load_folder(
     """The collection in a folder of BEIR, jsonl, FlexNeuART or TSV files, plain or compressed.
 
     ``split`` and ``include_title`` concern BEIR alone: which judgements are read, one split's or several (queries
-    judged only in other splits are left out), and whether titles are joined into the texts, which spans count on.
+    judged only in other splits are left out; two grades for one pair are refused), and whether titles are joined into
+    the texts, which spans count on.
     ``strict`` refuses judgements of documents or queries that are not there. A documents file above ``large_bytes`` is
     read through a store on disk, kept in a folder '.longrank' beside it.
     """
@@ -176,13 +177,24 @@ def _beir_split(folder: Path, wanted: Sequence[str], queries: dict[str, Query]) 
     splits = beir.split_files(folder)
     if not splits:
         return Qrels({}), queries
-    grades: dict[str, Mapping[str, int]] = {}
+    grades: dict[str, dict[str, int]] = {}
     for split in wanted:
         if split not in splits:
             raise DataError(f"{folder / 'qrels'} has no split {split!r}; it has {', '.join(splits)}")
-        grades |= beir.read_qrels(splits.pop(split)).grades
+        _add_judgements(grades, beir.read_qrels(splits.pop(split)), where=f"{folder}, splits {', '.join(wanted)}")
     others = {query_id for path in splits.values() for query_id in beir.read_qrels(path)} - set(grades)
     return Qrels(grades), {name: query for name, query in queries.items() if name not in others}
+
+
+def _add_judgements(grades: dict[str, dict[str, int]], more: Qrels, *, where: str) -> None:
+    for query_id, row in more.grades.items():
+        known = grades.setdefault(query_id, {})
+        for document_id, grade in row.items():
+            if known.setdefault(document_id, grade) != grade:
+                raise DataError(
+                    f"{where}: {document_id!r} has grade {known[document_id]} for query {query_id!r} in one split and "
+                    f"{grade} in another; correct one of them, or read the splits one by one"
+                )
 
 
 def _check_known(rows: Mapping[str, Mapping[str, object]], collection: Collection, *, where: str) -> None:
