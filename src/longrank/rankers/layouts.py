@@ -160,6 +160,11 @@ class Selected:
         ]
 
 
+def chosen(layout: Layout, query: TokenizedText, documents: Sequence[SplitText]) -> list[SplitText]:
+    """The documents with the spans that are encoded: a layout may choose among them."""
+    return layout.choose(query, documents) if isinstance(layout, Selected) else list(documents)
+
+
 def best_chunks(query: IntArray, document: SplitText, *, keep: int) -> list[int]:
     """Numbers of the ``keep`` chunks with the highest BM25 for the query, rising; a term's weight is counted over
     the chunks of this document alone, so that no other text matters."""

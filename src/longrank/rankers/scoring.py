@@ -11,6 +11,7 @@ from longrank.core.errors import BadScore, ModelError
 from longrank.core.types import Document, Query, Scores, SplitText
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Encoded, Needs, Row
+from longrank.rankers.layouts import chosen
 
 if TYPE_CHECKING:
     from longrank.rankers.neural import NeuralRanker
@@ -32,11 +33,12 @@ def score_documents(ranker: "NeuralRanker", query: Query, documents: Sequence[Do
     cut_documents = cut_tokens = 0
     split = (ranker.split([document])[0] for document in documents)  # one by one: all at once may not fit
     for group in _document_groups(split, needs, layers=ranker.backbone.layers + 1):
-        rows = ranker.layout.rows(ranker.backbone, asked, group)
+        read = chosen(ranker.layout, asked, group)
+        rows = ranker.layout.rows(ranker.backbone, asked, read)
         encoded = _encode_distinct(ranker.backbone, rows, needs=needs, budget=budget)
-        states = ranker.layout.states(encoded, ranker.backbone.specials, asked, group)
+        states = ranker.layout.states(encoded, ranker.backbone.specials, asked, read)
         values += ranker.aggregator(states).float().tolist()
-        cut = [document.cut_tokens for document in group]
+        cut = [document.cut_tokens for document in read]
         cut_documents += sum(tokens > 0 for tokens in cut)
         cut_tokens += sum(cut)
     if not torch.isfinite(torch.tensor(values)).all():

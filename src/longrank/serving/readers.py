@@ -16,7 +16,7 @@ from longrank.core.types import CharSpan, Document, IntArray, Query, SplitText, 
 from longrank.encoders.rows import Encoded, Needs, Row
 from longrank.rankers import masked
 from longrank.rankers.embedding import EmbeddingRanker
-from longrank.rankers.layouts import Joint, Layout, Selected
+from longrank.rankers.layouts import Joint, Layout, Selected, chosen
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.published import PaddedJoint
 from longrank.rankers.scoring import encode_in_batches
@@ -143,8 +143,9 @@ class NeuralReader:
     def open(self, asked: Asked, text: str, *, most_tokens: int | None) -> Opened:
         """The chunks that will be read."""
         opened = _split(self.ranker.splitter, self.tokenizer.tokenize(text), asked, most_tokens)
-        if isinstance(self.ranker.layout, Selected) and opened.split is not None:
-            (opened.split,) = self.ranker.layout.choose(asked.tokens, [opened.split])
+        split = _read(opened)
+        (opened.split,) = chosen(self.ranker.layout, asked.tokens, [split])
+        opened.cut_tokens += opened.split.cut_tokens - split.cut_tokens
         fixed = min(len(asked.tokens), self.layout.query_tokens) + self.ranker.backbone.specials.framing
         opened.costs = [len(span) + fixed for span in _read(opened).spans]
         return opened
