@@ -165,6 +165,16 @@ def test_training_and_scoring_read_the_same_numbers(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [*CASES, *PUBLISHED])
+def test_what_is_cropped_of_a_query_is_counted(case: str) -> None:
+    ranker, fits = ranker_of(case), " ".join(WORDS[:8])
+    long = ranker.score(Query("q", f"{fits} w9 w10 w11"), DOCUMENTS[:3])
+    whole = ranker.score(Query("q", fits), DOCUMENTS[:3])
+    assert long.values == whole.values
+    assert (long.cut_query_tokens, whole.cut_query_tokens) == (3, 0)
+    assert explain(ranker, Query("q", f"{fits} w9 w10 w11"), DOCUMENTS[0]).cut_query_tokens == 3
+
+
+@pytest.mark.parametrize("case", [*CASES, *PUBLISHED])
 def test_an_explanation_covers_what_was_read_and_gives_the_score(case: str) -> None:
     ranker = ranker_of(case)
     for document in DOCUMENTS:

@@ -38,6 +38,7 @@ class Explanation:
     method: Method
     chunks: tuple[ChunkPart, ...]
     cut_tokens: int
+    cut_query_tokens: int = 0
 
     @property
     def best(self) -> CharSpan:
@@ -60,7 +61,7 @@ def explain(ranker: NeuralRanker, query: Query, document: Document) -> Explanati
         ranker.train(was_training)
     (read,) = chosen(ranker.layout, asked, [split])
     chunks = [ChunkPart(read.source.chars(span), span, value) for span, value in zip(read.spans, values, strict=True)]
-    return Explanation(score, method, tuple(chunks), read.cut_tokens)
+    return Explanation(score, method, tuple(chunks), read.cut_tokens, ranker.layout.unread(asked))
 
 
 def _states(ranker: NeuralRanker, query: TokenizedText, document: SplitText) -> ChunkStates:

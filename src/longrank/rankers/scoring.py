@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from longrank.chunking.batching import token_budget_batches
-from longrank.core.errors import BadScore, ModelError
+from longrank.core.errors import BadScore, ModelError, TruncatedInput
 from longrank.core.types import Document, Query, Scores, SplitText
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Encoded, Needs, Row
@@ -43,7 +43,16 @@ def score_documents(ranker: "NeuralRanker", query: Query, documents: Sequence[Do
         cut_tokens += sum(cut)
     if not torch.isfinite(torch.tensor(values)).all():
         raise BadScore(f"the ranker gave a score that is not finite for query {query.id!r}: its weights are damaged")
-    return Scores(values, cut_documents, cut_tokens)
+    return Scores(values, cut_documents, cut_tokens, ranker.layout.unread(asked))
+
+
+def check_query_is_read(cut_tokens: int) -> None:
+    """Raise if a query is cropped, for strict reading."""
+    if cut_tokens:
+        raise TruncatedInput(
+            f"the query is longer than this ranker reads ({cut_tokens} of its tokens would be cut): shorten it, make "
+            f"the ranker with more query_tokens, or use strict=False"
+        )
 
 
 def _encode_distinct(backbone: Backbone, rows: Sequence[Row], *, needs: Needs, budget: int) -> Encoded:
