@@ -139,10 +139,12 @@ def k_max(
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
+    keep: int | None = None,
     query_tokens: int = 32,
 ) -> NeuralRanker:
     """Learned combination of the k best window scores."""
-    return _windowed(backbone, TopScores(backbone.dim, k=k), Sliding(size, stride, max_tokens), query_tokens)
+    windows = Sliding(size, stride, max_tokens)
+    return _windowed(backbone, TopScores(backbone.dim, k=k), windows, query_tokens, keep=keep)
 
 
 @RANKERS.add("select-k", paper="in the style of IDCM (Hofstätter et al. 2021) and KeyB (Li and Gaussier 2021)")
@@ -252,13 +254,14 @@ def parade_lateir(
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
+    keep: int | None = None,
     query_tokens: int = 32,
 ) -> NeuralRanker:
     """Query and windows meet in a Transformer of their own (``interaction``), and another reads what it says."""
     meet = reader_for(backbone, interaction, layers=layers)
     read = reader_for(backbone, init, layers=layers)
     aggregator = LateInteraction(backbone.dim, meet, then=TransformerVector(meet.dim, read))
-    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), Separate(query_tokens))
+    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), Separate(query_tokens), keep=keep)
 
 
 @RANKERS.add("mores", paper="in the style of MORES+ (Gao and Callan 2022)")
