@@ -420,6 +420,15 @@ def test_order_of_chunks_matters_only_to_those_that_read_it(name: str) -> None:
         assert abs(one - other) > 1e-4
 
 
+def test_word_vectors_are_looked_up_for_one_document_at_a_time() -> None:
+    module = made(lambda: Model1(DIM, words=torch.randn(VOCABULARY, 5)))
+    read: list[int] = []
+    norm = module.get_submodule("token_norm")
+    norm.register_forward_hook(lambda _, inputs, output: read.append(inputs[0].numel() // 5))
+    module(stacked(texts([[7, 7, 2], [5], [9] * 20])))
+    assert read == [7 + 7 + 2, 5, 9 * 20]  # tokens, and none of padding
+
+
 def test_knrm_summary_may_be_the_largest_values() -> None:
     module = made(lambda: KernelPool(DIM, layers=LAYERS, summary="max"))
     documents = texts([[4, 4], [3]])
