@@ -193,7 +193,7 @@ def attention_vector(w: Weights, text: Text) -> float:
     return float(head(w, (softmax(linear(w, "weigh", text.chunks), axis=0) * text.chunks).sum(0)))
 
 
-def convolution_vector(w: Weights, text: Text) -> float:
+def convolution_vector(w: Weights, text: Text, *, keep_zeros: bool = False) -> float:
     rows = list(text.chunks)
     if len(rows) > 16:  # neighbours [floor(i n / 16), ceil((i + 1) n / 16)) become their largest values
         n = len(rows)
@@ -207,6 +207,7 @@ def convolution_vector(w: Weights, text: Text) -> float:
             relu(kernel[:, :, 0] @ a + kernel[:, :, 1] @ b + bias) for a, b in zip(level[::2], level[1::2], strict=True)
         ]
         real = -(-real // 2)
+        level = [*level[:real], *[np.zeros(DIM)] * (len(level) - real)] if keep_zeros else level
         score += sum(float(head(w, relu(linear(w, "hidden", vector)))) for vector in level[:real])
     return score
 
@@ -326,6 +327,10 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Oracle]] = {
     "attention": (lambda: AttentionVector(DIM), attention_vector),
     "attention-per-dimension": (lambda: AttentionVector(DIM, attention="per-dimension"), attention_vector),
     "convolution": (lambda: ConvolutionVector(DIM), convolution_vector),
+    "convolution-zeros-kept": (
+        lambda: ConvolutionVector(DIM, keep_zeros=True),
+        lambda w, text: convolution_vector(w, text, keep_zeros=True),
+    ),
     "knrm": (lambda: KernelPool(DIM, layers=LAYERS), kernel_pool),
     "knrm-without-summary": (lambda: KernelPool(DIM, layers=LAYERS, summary="none"), kernel_pool),
     "pacrr": (lambda: Pacrr(DIM, layers=LAYERS, query_tokens=6), pacrr),

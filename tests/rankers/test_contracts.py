@@ -29,6 +29,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "parade-transformer with query": ("parade-transformer", {"init": NARROW, "query": "shared"}),
     "parade-transformer with query, own projection": ("parade-transformer", {"query": "own", "layers": 3}),
     "parade-lateir pretrained": ("parade-lateir", {"init": NARROW, "interaction": NARROW}),
+    "parade-cnn with zeros kept": ("parade-cnn", {"keep_zeros": True}),
     "cedr-knrm max": ("cedr-knrm", {"summary": "max"}),
     "cedr-knrm alone": ("cedr-knrm", {"summary": "none"}),
 }

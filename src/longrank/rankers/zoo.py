@@ -193,10 +193,24 @@ def parade_max(backbone: Backbone) -> nn.Module:
     return MaxVector(backbone.dim)
 
 
-@over_windows("parade-cnn", paper="Li et al. 2023")
-def parade_cnn(backbone: Backbone) -> nn.Module:
-    """Neighbouring windows are merged by convolution, level by level, and every level is scored."""
-    return ConvolutionVector(backbone.dim)
+@RANKERS.add("parade-cnn", paper="Li et al. 2023")
+def parade_cnn(
+    backbone: Backbone,
+    *,
+    keep_zeros: bool = False,
+    size: int = 150,
+    stride: int = 100,
+    max_tokens: int = 1431,
+    keep: int | None = None,
+    query_tokens: int = 32,
+    compat: Compat = None,
+) -> NeuralRanker:
+    """Neighbouring windows are merged by convolution, level by level, and every level is scored.
+
+    ``keep_zeros`` hands nothing on from windows that a short document does not have.
+    """
+    aggregator = ConvolutionVector(backbone.dim, keep_zeros=keep_zeros)
+    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
 
 
 @RANKERS.add("parade-attn", paper="Li et al. 2023")
