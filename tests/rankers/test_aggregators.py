@@ -222,6 +222,18 @@ def kernel_pool(w: Weights, text: Text) -> float:
     return float(linear(w, "combine", np.array([*features, *(text.chunks.mean(0) if missing else [])]))[0])
 
 
+def capreolus_pool(w: Weights, text: Text) -> float:
+    """Equal tokens have a spread of 0.01; 0.01 log max(1e-10, count); two linear layers and nothing between."""
+    assert w["spreads"][-1] == pytest.approx(0.01)
+    features = [
+        sum(0.01 * math.log(max(1e-10, sum(math.exp(-0.5 * (s - mu) ** 2 / sigma**2) for s in row))) for row in layer)
+        for layer in cosines(text)
+        for mu, sigma in zip(w["means"], w["spreads"], strict=True)
+    ]
+    hidden = linear(w, "combine.0", np.array([*features, *text.chunks.max(0)]))
+    return float(linear(w, "combine.1", hidden)[0])
+
+
 def pacrr(w: Weights, text: Text) -> float:
     cube = cosines(text)
     _, asked, length = cube.shape
@@ -333,6 +345,10 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Oracle]] = {
     ),
     "knrm": (lambda: KernelPool(DIM, layers=LAYERS), kernel_pool),
     "knrm-without-summary": (lambda: KernelPool(DIM, layers=LAYERS, summary="none"), kernel_pool),
+    "knrm-capreolus": (
+        lambda: KernelPool(DIM, layers=LAYERS, summary="max", kernels="capreolus"),
+        capreolus_pool,
+    ),
     "pacrr": (lambda: Pacrr(DIM, layers=LAYERS, query_tokens=6), pacrr),
     "drmm": (lambda: Drmm(DIM, layers=LAYERS), drmm),
     "model1": (lambda: Model1(DIM), model1),
@@ -419,7 +435,7 @@ def test_order_of_chunks_matters_only_to_those_that_read_it(name: str) -> None:
     (text,) = texts([[6, 6, 6, 6]])
     with torch.inference_mode():
         one, other = module(stacked([text, turned(text, [2, 0, 3, 1])])).tolist()
-    if name in [*BLIND, "knrm-without-summary", "model1-context-free"]:
+    if name in [*BLIND, "knrm-without-summary", "knrm-capreolus", "model1-context-free"]:
         assert one == pytest.approx(other, rel=1e-5, abs=1e-5)
     else:
         assert abs(one - other) > 1e-4

@@ -31,6 +31,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "parade-lateir pretrained": ("parade-lateir", {"init": NARROW, "interaction": NARROW}),
     "parade-cnn with zeros kept": ("parade-cnn", {"keep_zeros": True}),
     "cedr-knrm max": ("cedr-knrm", {"summary": "max"}),
+    "cedr-knrm of capreolus": ("cedr-knrm", {"kernels": "capreolus"}),
     "cedr-knrm alone": ("cedr-knrm", {"summary": "none"}),
 }
 CASES = {**{entry.name: (entry.name, {}) for entry in RANKERS}, **VARIANTS}
