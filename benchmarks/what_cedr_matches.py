@@ -1,11 +1,11 @@
 """Ask what CEDR-KNRM's score is made of: exact matches, soft matches, contextual matches, or the chunk vector.
 
-    python benchmarks/what_cedr_matches.py results/steps/train-…/best results/steps/collection-… results/steps/candidates-…
+    python benchmarks/what_cedr_matches.py MODEL COLLECTION CANDIDATES    # folders of three steps of `longrank run`
 
 The score is a linear layer over kernel counts in the embeddings, kernel counts in the other layers and the mean chunk
-vector, so it is a sum of four parts that one pass over the documents gives. Candidates are ordered by each part alone and
-by all but that part. Nothing is trained again: this shows what a trained model uses, not what it could learn without it.
-Reciprocal rank, 95% BCa intervals over queries.
+vector, so it is a sum of four parts that one pass over the documents gives. Candidates are ordered by each part alone
+and by all but that part. Nothing is trained again: this shows what a trained model uses, not what it could learn
+without it. Reciprocal rank, 95% BCa intervals over queries.
 """
 
 import sys

@@ -19,7 +19,7 @@ class WordOverlapRanker:
         """One share a document; words behind the limit are counted as cut.
 
         >>> WordOverlapRanker(words=2).score(Query("q", "red fox"), [Document("d", "a red fox")])
-        Scores(values=[0.5], cut_documents=1, cut_tokens=1)
+        Scores(values=[0.5], cut_documents=1, cut_tokens=1, cut_query_tokens=0)
         """
         asked = set(query.text.lower().split())
         read = [document.text.lower().split() for document in documents]

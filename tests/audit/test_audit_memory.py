@@ -12,7 +12,7 @@ from longrank.audit.memory import RememberedScores
 from longrank.audit.planted import Noisy, Windowed, WordMatch
 from longrank.audit.response import asking_again
 from longrank.audit.run import audit
-from longrank.audit.wrappers import chunk_max, first_and_best
+from longrank.audit.wrappers import chunk_max, first_and_best, rotate
 from longrank.core.errors import BadScore, DataError
 from longrank.core.types import Document, Query, Scores
 
@@ -44,6 +44,15 @@ def test_a_text_is_asked_about_once_also_by_a_later_process(tmp_path: Path) -> N
     again = RememberedScores(inner, tmp_path / "deep" / "scores.sqlite", "v1")
     assert again.score(QUERY, documents("bbb", "cc")).values == [3.0, 2.0]
     assert inner.asked == [["a", "bbb"], ["cc"]]
+
+
+def test_what_a_ranker_cuts_of_a_query_is_passed_on(tmp_path: Path) -> None:
+    class Curt:
+        def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+            return Scores([0.0] * len(documents), cut_query_tokens=3)
+
+    for ranker in (RememberedScores(Curt(), tmp_path / "s", "v1"), chunk_max(Curt()), rotate(Curt())):
+        assert ranker.score(QUERY, documents("a", "bbb")).cut_query_tokens == 3
 
 
 def test_another_query_or_ranker_is_asked_anew(tmp_path: Path) -> None:

@@ -74,6 +74,22 @@ params = { backbone = { name = "tiny", params = { dim = 24, vocabulary = 997 } }
     assert "cut: 2 documents" in rerank("sliced.toml").output
 
 
+def test_what_is_cropped_of_queries_is_told_or_refused(folder: Path) -> None:
+    (folder / "curt.toml").write_text(
+        """
+name = "embedding"
+[params]
+backbone = { name = "tiny", params = { dim = 24, vocabulary = 997 } }
+query_prefix = "look for "
+query_tokens = 1
+"""
+    )
+    assert "cut: 2 tokens of queries were not read" in rerank("curt.toml").output
+    (folder / "out.trec").unlink()
+    assert isinstance(rerank("curt.toml", "--strict").exception, TruncatedInput)
+    assert not (folder / "out.trec").exists()
+
+
 def test_a_hardened_file_with_a_wrong_key_says_which(folder: Path) -> None:
     (folder / "bad.toml").write_text('ranker = "short_sighted:first"\nwraper = "chunk-max"\n')
     assert "wraper" in str(rerank("bad.toml").exception)

@@ -97,6 +97,14 @@ def test_metadata_is_a_comment_block_and_the_notes_come_back(tmp_path: Path) -> 
     ]
 
 
+def test_cut_queries_are_noted_where_there_are_any_and_other_files_stay_as_they_were(tmp_path: Path) -> None:
+    for tokens in (0, 7):
+        run = Run("r", {"q": {"d": 1.0}}, RunNotes(3, 40, cut_query_tokens=tokens))
+        write_run(tmp_path / "r.run", run, metadata={})
+        assert ("cut_query_tokens" in (tmp_path / "r.run").read_text()) is (tokens > 0)
+        assert read_run(tmp_path / "r.run") == run
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [

@@ -115,6 +115,14 @@ def test_parades_first_stage_has_feedback_on_robust04_alone_and_other_settings_f
     assert asked["retrieve for gov2-description by bm25-description"]["bm25"]["b"] == 0.6
 
 
+def test_every_ranker_of_parades_tables_over_windows_reads_16_of_the_whole_document() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "parade-main.toml"))
+    tables = [step.settings["ranker"] for step in plan.steps if step.kind == "train"]
+    kept = {table["name"]: table["params"].get("keep") for table in tables if "stride" in table["params"]}
+    assert set(kept) >= {"k-max", "maxp", "parade-cnn", "parade-transformer"}
+    assert set(kept.values()) == {16}
+
+
 def test_small_models_are_compared_with_the_settings_of_parades_section_5_3() -> None:
     plan = make_plan(load_experiment(FOLDER / "paper" / "parade-distillation.toml"))
     trained = [step for step in plan.steps if step.kind == "train"]

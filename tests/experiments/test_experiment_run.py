@@ -47,6 +47,7 @@ def test_cells_carry_counts_versions_and_settings(result: ExperimentResult) -> N
     (cell,) = result.where(ranker="firstp", seed=0, stage="zero-shot", scored_on="toy-far")
     assert cell.facts["queries"] == 6
     assert cell.facts["cut_documents"] == 24  # four documents a query, all longer than 60 tokens
+    assert "cut_query_tokens" not in cell.facts  # none was
     assert cell.facts["training_queries"] == [8]
     assert cell.facts["versions"]["longrank"]
     assert cell.facts["settings"]["training"]["seed"] == 0

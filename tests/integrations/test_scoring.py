@@ -8,7 +8,8 @@ import pytest
 from longrank.core.errors import LongrankError, MissingExtra
 from longrank.core.types import Document, Query, Scores
 from longrank.integrations.scoring import TextCut, as_ranker, best_first, score_pairs, score_texts
-from longrank.testing import WordOverlapRanker
+from longrank.rankers.zoo import build_ranker
+from longrank.testing import WordOverlapRanker, tiny_spec
 
 ADAPTERS = {
     "haystack": ("haystack", "haystack"),
@@ -45,6 +46,12 @@ def test_text_that_is_cut_is_told_and_text_that_is_not_is_not() -> None:
         warnings.simplefilter("error")
         assert score_texts(WordOverlapRanker(), "fox", ["a red fox in snow", "a fox"]) == [1.0, 1.0]
         assert score_texts(WordOverlapRanker(words=2), "fox", []) == []
+
+
+def test_a_query_that_is_cut_is_told() -> None:
+    ranker = build_ranker(tiny_spec("maxp", query_tokens=2))
+    with pytest.warns(TextCut, match="1 tokens at the end of the query"):
+        score_texts(ranker, "a red fox", ["a fox"])
 
 
 def test_ties_keep_the_order_given_and_a_depth_is_kept() -> None:

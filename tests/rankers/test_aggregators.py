@@ -193,7 +193,7 @@ def attention_vector(w: Weights, text: Text) -> float:
     return float(head(w, (softmax(linear(w, "weigh", text.chunks), axis=0) * text.chunks).sum(0)))
 
 
-def convolution_vector(w: Weights, text: Text) -> float:
+def convolution_vector(w: Weights, text: Text, *, keep_zeros: bool = False) -> float:
     rows = list(text.chunks)
     if len(rows) > 16:  # neighbours [floor(i n / 16), ceil((i + 1) n / 16)) become their largest values
         n = len(rows)
@@ -207,6 +207,7 @@ def convolution_vector(w: Weights, text: Text) -> float:
             relu(kernel[:, :, 0] @ a + kernel[:, :, 1] @ b + bias) for a, b in zip(level[::2], level[1::2], strict=True)
         ]
         real = -(-real // 2)
+        level = [*level[:real], *[np.zeros(DIM)] * (len(level) - real)] if keep_zeros else level
         score += sum(float(head(w, relu(linear(w, "hidden", vector)))) for vector in level[:real])
     return score
 
@@ -219,6 +220,18 @@ def kernel_pool(w: Weights, text: Text) -> float:
     ]
     missing = w["combine.weight"].shape[1] - len(features)
     return float(linear(w, "combine", np.array([*features, *(text.chunks.mean(0) if missing else [])]))[0])
+
+
+def capreolus_pool(w: Weights, text: Text) -> float:
+    """Equal tokens have a spread of 0.01; 0.01 log max(1e-10, count); two linear layers and nothing between."""
+    assert w["spreads"][-1] == pytest.approx(0.01)
+    features = [
+        sum(0.01 * math.log(max(1e-10, sum(math.exp(-0.5 * (s - mu) ** 2 / sigma**2) for s in row))) for row in layer)
+        for layer in cosines(text)
+        for mu, sigma in zip(w["means"], w["spreads"], strict=True)
+    ]
+    hidden = linear(w, "combine.0", np.array([*features, *text.chunks.max(0)]))
+    return float(linear(w, "combine.1", hidden)[0])
 
 
 def pacrr(w: Weights, text: Text) -> float:
@@ -326,8 +339,16 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Oracle]] = {
     "attention": (lambda: AttentionVector(DIM), attention_vector),
     "attention-per-dimension": (lambda: AttentionVector(DIM, attention="per-dimension"), attention_vector),
     "convolution": (lambda: ConvolutionVector(DIM), convolution_vector),
+    "convolution-zeros-kept": (
+        lambda: ConvolutionVector(DIM, keep_zeros=True),
+        lambda w, text: convolution_vector(w, text, keep_zeros=True),
+    ),
     "knrm": (lambda: KernelPool(DIM, layers=LAYERS), kernel_pool),
     "knrm-without-summary": (lambda: KernelPool(DIM, layers=LAYERS, summary="none"), kernel_pool),
+    "knrm-capreolus": (
+        lambda: KernelPool(DIM, layers=LAYERS, summary="max", kernels="capreolus"),
+        capreolus_pool,
+    ),
     "pacrr": (lambda: Pacrr(DIM, layers=LAYERS, query_tokens=6), pacrr),
     "drmm": (lambda: Drmm(DIM, layers=LAYERS), drmm),
     "model1": (lambda: Model1(DIM), model1),
@@ -414,10 +435,19 @@ def test_order_of_chunks_matters_only_to_those_that_read_it(name: str) -> None:
     (text,) = texts([[6, 6, 6, 6]])
     with torch.inference_mode():
         one, other = module(stacked([text, turned(text, [2, 0, 3, 1])])).tolist()
-    if name in [*BLIND, "knrm-without-summary", "model1-context-free"]:
+    if name in [*BLIND, "knrm-without-summary", "knrm-capreolus", "model1-context-free"]:
         assert one == pytest.approx(other, rel=1e-5, abs=1e-5)
     else:
         assert abs(one - other) > 1e-4
+
+
+def test_word_vectors_are_looked_up_for_one_document_at_a_time() -> None:
+    module = made(lambda: Model1(DIM, words=torch.randn(VOCABULARY, 5)))
+    read: list[int] = []
+    norm = module.get_submodule("token_norm")
+    norm.register_forward_hook(lambda _, inputs, output: read.append(inputs[0].numel() // 5))
+    module(stacked(texts([[7, 7, 2], [5], [9] * 20])))
+    assert read == [7 + 7 + 2, 5, 9 * 20]  # tokens, and none of padding
 
 
 def test_knrm_summary_may_be_the_largest_values() -> None:

@@ -29,7 +29,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "parade-transformer with query": ("parade-transformer", {"init": NARROW, "query": "shared"}),
     "parade-transformer with query, own projection": ("parade-transformer", {"query": "own", "layers": 3}),
     "parade-lateir pretrained": ("parade-lateir", {"init": NARROW, "interaction": NARROW}),
+    "parade-cnn with zeros kept": ("parade-cnn", {"keep_zeros": True}),
     "cedr-knrm max": ("cedr-knrm", {"summary": "max"}),
+    "cedr-knrm of capreolus": ("cedr-knrm", {"kernels": "capreolus"}),
     "cedr-knrm alone": ("cedr-knrm", {"summary": "none"}),
 }
 CASES = {**{entry.name: (entry.name, {}) for entry in RANKERS}, **VARIANTS}
@@ -162,6 +164,16 @@ def test_training_and_scoring_read_the_same_numbers(case: str) -> None:
     with torch.no_grad():
         trained_on = ranker(QUERY, DOCUMENTS).tolist()
     assert ranker.score(QUERY, DOCUMENTS).values == [close(value) for value in trained_on]
+
+
+@pytest.mark.parametrize("case", [*CASES, *PUBLISHED])
+def test_what_is_cropped_of_a_query_is_counted(case: str) -> None:
+    ranker, fits = ranker_of(case), " ".join(WORDS[:8])
+    long = ranker.score(Query("q", f"{fits} w9 w10 w11"), DOCUMENTS[:3])
+    whole = ranker.score(Query("q", fits), DOCUMENTS[:3])
+    assert long.values == whole.values
+    assert (long.cut_query_tokens, whole.cut_query_tokens) == (3, 0)
+    assert explain(ranker, Query("q", f"{fits} w9 w10 w11"), DOCUMENTS[0]).cut_query_tokens == 3
 
 
 @pytest.mark.parametrize("case", [*CASES, *PUBLISHED])

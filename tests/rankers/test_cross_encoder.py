@@ -7,11 +7,14 @@ from typer.testing import CliRunner
 
 from longrank.chunking.tokenizers import bert_tokenizer, minilm_folder
 from longrank.cli.main import app
-from longrank.core.errors import ModelError
+from longrank.core.errors import ModelError, SettingsError
 from longrank.core.types import Document, Query
+from longrank.rankers import checkpoint
 from longrank.rankers.cross_encoder import cross_encoder
 from longrank.rankers.loading import load
 from longrank.rankers.neural import NeuralRanker
+from longrank.rankers.zoo import build_ranker
+from longrank.testing import tiny_spec
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 
@@ -111,6 +114,7 @@ def test_other_families_give_the_logit_of_transformers_too(kind: str, tmp_path: 
     found = best.score(Query("q", query), [long, Document("e", text)])
     assert found.cut_tokens == 0
     assert found.values[1] == pytest.approx(expected, abs=1e-5)
+    assert best.score(Query("q", "w1 " * 35), [long]).cut_query_tokens == 35 - 32
     if kind != "ModernBert":  # which reads 8,192
         # 512 positions, less 32 of the query and 3 or 4 special tokens
         assert first.score(Query("q", query), [long]).cut_tokens == 640 - (512 - 32 - (4 if "oberta" in kind else 3))
@@ -131,6 +135,21 @@ def test_maxp_reads_what_firstp_cuts(tmp_path: Path) -> None:
     assert first.score(Query("q", "bridge"), [document]).cut_tokens == 1200 - 477
     assert best.score(Query("q", "bridge"), [document]).cut_tokens == 0
     assert isinstance(load(tmp_path), NeuralRanker)
+
+
+def test_a_ranker_is_loaded_to_read_longer_queries(tmp_path: Path) -> None:
+    write(tmp_path / "published", "Bert")
+    query, document = Query("q", "bridge " * 40), [Document("d", "nothing much here")]
+    trained = build_ranker(tiny_spec("maxp"))
+    trained.trained = True
+    checkpoint.save(trained, tmp_path / "checkpoint")
+    for folder in (tmp_path / "published", tmp_path / "checkpoint"):
+        assert load(folder).score(query, document).cut_query_tokens == 40 - 32
+        further = load(folder, query_tokens=64).score(query, document)
+        assert further.cut_query_tokens == 0
+        assert further.values != load(folder).score(query, document).values
+    with pytest.raises(SettingsError, match="at least 1, got 0"):
+        load(tmp_path / "published", query_tokens=0)
 
 
 def test_several_logits_and_untrained_heads_are_refused(tmp_path: Path) -> None:

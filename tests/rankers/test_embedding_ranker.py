@@ -87,6 +87,15 @@ def test_strict_refuses_to_cut(small: Backbone) -> None:
         embedding_ranker(small, reading="first", tokens=30, strict=True).score(QUERY, DOCUMENTS)
 
 
+def test_a_query_is_read_as_far_as_asked_or_as_the_backbone_reads_and_the_rest_is_counted(small: Backbone) -> None:
+    query = Query("q", "paint " * 70)
+    assert embedding_ranker(small, query_tokens=50, size=20).score(query, DOCUMENTS).cut_query_tokens == 70 - 50
+    # 64 positions less [CLS] and [SEP]
+    assert embedding_ranker(small, query_tokens=90, size=20).score(query, DOCUMENTS).cut_query_tokens == 70 - 62
+    with pytest.raises(TruncatedInput, match="8 of its tokens"):
+        embedding_ranker(small, size=20, strict=True).score(query, DOCUMENTS)
+
+
 def test_damaged_weights_are_noticed(small: Backbone) -> None:
     ranker = embedding_ranker(copy.deepcopy(small), size=20, stride=10)
     with torch.no_grad():

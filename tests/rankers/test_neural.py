@@ -30,6 +30,32 @@ def test_strict_reading_refuses_to_cut() -> None:
     assert len(ranker.score(QUERY, [Document("d", "short")]).values) == 1
 
 
+def test_strict_reading_refuses_to_crop_a_query() -> None:
+    ranker = build_ranker(tiny_spec("maxp", query_tokens=4))
+    ranker.strict = True
+    with pytest.raises(TruncatedInput, match="2 of its tokens would be cut"):
+        ranker.score(Query("q", "where is it now my friend"), [Document("d", "short")])
+    assert len(ranker.score(QUERY, [Document("d", "short")]).values) == 1
+
+
+def test_windows_that_were_not_chosen_are_counted_as_cut_and_refused_by_strict_reading() -> None:
+    ranker = build_ranker(tiny_spec("select-k", keep=4, size=20, stride=20))
+    scores = ranker.score(QUERY, [Document("short", "a b c"), LONG])
+    assert (scores.cut_documents, scores.cut_tokens) == (1, 300 - 4 * 20)
+    assert ranker.explain(QUERY.text, LONG.text).cut_tokens == 300 - 4 * 20
+    ranker.strict = True
+    with pytest.raises(TruncatedInput, match="1 of 2 documents"):
+        ranker.score(QUERY, [Document("short", "a b c"), LONG])
+
+
+def test_rerank_sums_what_was_cropped_of_queries() -> None:
+    ranker = build_ranker(tiny_spec("maxp", query_tokens=2))
+    queries = {"a": Query("a", "one two three four"), "b": Query("b", "one two three"), "c": Query("c", "one")}
+    collection = Collection("c", {"d": Document("d", "text")}, queries, Qrels({}))
+    run = rerank(ranker, Run("bm25", {q: {"d": 1.0} for q in queries}), collection)
+    assert run.notes.cut_query_tokens == 2 + 1
+
+
 def test_chunks_too_long_for_the_backbone_are_refused_with_the_size_that_fits() -> None:
     spec = Spec("firstp", {"backbone": Spec("tiny", {"positions": 128}), "tokens": 100, "query_tokens": 32})
     with pytest.raises(ModelError, match="chunks of at most 93"):  # 128 - 32 - 3

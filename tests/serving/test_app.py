@@ -164,6 +164,17 @@ def test_tei_s_dialect_refuses_to_cut_when_told_not_to(server: "Running", field:
     assert "100 tokens" in reply.json()["error"]
 
 
+def test_what_is_cropped_of_a_query_is_told_or_refused(server: "Running") -> None:
+    query = "red " * 40  # of which 32 are read
+    reply = post(server, "/v2/rerank", {"query": query, "documents": ["short"]})
+    assert reply.json()["meta"]["cut_query_tokens"] == 8
+    assert reply.json()["meta"]["warnings"] == ["not read of the query: 8 tokens"]
+    assert post(server, "/rerank", {"query": query, "texts": ["short"]}).headers["x-cut-query-tokens"] == "8"
+    assert post(server, "/explore", {"query": query, "documents": ["short"]}).json()["cut_query_tokens"] == 8
+    refused = post(server, "/rerank", {"query": query, "texts": ["short"], "truncate": False})
+    assert (refused.status_code, "8 tokens" in refused.json()["error"]) == (422, True)
+
+
 def test_health_info_and_metrics(server: "Running") -> None:
     before = post(server, "/rerank", {"query": "red", "texts": TEXTS}).status_code
     assert before == 200

@@ -86,6 +86,7 @@ def test_steps_give_the_scores_and_the_cut_of_the_ranker_itself(name: str) -> No
         assert [reading.score for reading in found] == pytest.approx(direct.values, rel=1e-5, abs=2e-5)
         assert sum(reading.cut_documents for reading in found) == direct.cut_documents
         assert sum(reading.cut_tokens for reading in found) == direct.cut_tokens
+        assert {reading.cut_query_tokens for reading in found} == {direct.cut_query_tokens}
 
 
 def test_a_ranker_is_taken_apart_as_finely_as_it_allows() -> None:

@@ -33,7 +33,7 @@ class RememberedScores:
         if asked_again():
             return self.ranker.score(query, documents)
         keys = {document.text: self._key(query, document) for document in documents}
-        cut_documents = cut_tokens = 0
+        cut_documents = cut_tokens = cut_query_tokens = 0
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with closing(sqlite3.connect(self.path)) as base:
@@ -48,9 +48,11 @@ class RememberedScores:
                         base.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
                     known |= {d.text: value for d, value in zip(asked, fresh.values, strict=True)}
                     cut_documents, cut_tokens = cut_documents + fresh.cut_documents, cut_tokens + fresh.cut_tokens
+                    cut_query_tokens = fresh.cut_query_tokens
         except sqlite3.DatabaseError as error:
             raise DataError(f"{self.path} cannot keep scores ({error}); remove it or name another file") from None
-        return Scores([known[document.text] for document in documents], cut_documents, cut_tokens)
+        values = [known[document.text] for document in documents]
+        return Scores(values, cut_documents, cut_tokens, cut_query_tokens)
 
     def _key(self, query: Query, document: Document) -> bytes:
         whole = blake2b(digest_size=16)

@@ -125,7 +125,6 @@ def margin(score: float, others: Sequence[float]) -> float:
 
 def checked_scores(raw: Any, expected: int) -> Scores:
     """The scores of a reply from anyone's ranker, refused unless they are so many finite numbers."""
-    cut_documents, cut_tokens = (raw.cut_documents, raw.cut_tokens) if isinstance(raw, Scores) else (0, 0)
     try:
         values = list(raw.values if isinstance(raw, Scores) else raw)
     except TypeError:
@@ -142,7 +141,7 @@ def checked_scores(raw: Any, expected: int) -> Scores:
             raise BadScore(f"not a number: a score is of type {type(value).__name__}") from None
     if not all(map(math.isfinite, numbers)):
         raise BadScore("not finite: a score is NaN or infinite")
-    return Scores(numbers, cut_documents, cut_tokens)
+    return raw._replace(values=numbers) if isinstance(raw, Scores) else Scores(numbers)
 
 
 @contextmanager

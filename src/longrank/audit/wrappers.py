@@ -38,7 +38,7 @@ class Chunked:
         asked = checked_scores(self.ranker.score(query, shown), len(distinct))
         known = dict(zip(distinct, asked.values, strict=True))
         values = [self.combine([known[text] for text in texts]) for texts in chunks]
-        return Scores(values, asked.cut_documents, asked.cut_tokens)
+        return asked._replace(values=values)
 
     def _chunks(self, text: str) -> list[str]:
         split = self.splitter.split(self.tokenizer.tokenize(text))
@@ -62,7 +62,7 @@ class Rotated:
         turned = [Document(f"{d.id}/{n}", text) for d in documents for n, text in enumerate(self._turns(d.text))]
         asked = checked_scores(self.ranker.score(query, turned), len(turned))
         rows = np.asarray(asked.values, dtype=np.float64).reshape(len(documents), self.rotations)
-        return Scores([float(value) for value in rows.mean(axis=1)], asked.cut_documents, asked.cut_tokens)
+        return asked._replace(values=[float(value) for value in rows.mean(axis=1)])
 
     def _turns(self, text: str) -> list[str]:
         starts = self.tokenizer.tokenize(text).char_starts

@@ -46,3 +46,5 @@ def explain(
     typer.echo(f"score {found.score:.4f}; best: characters {best.start}-{best.stop}")
     if found.cut_tokens:
         typer.echo(f"cut: {found.cut_tokens} tokens were not read")
+    if found.cut_query_tokens:
+        typer.echo(f"cut: {found.cut_query_tokens} tokens of the query were not read")

@@ -53,7 +53,7 @@ def rerank(
     out: Annotated[Path, typer.Option("--out", help="TREC run to write.")],
     depth: Annotated[int, typer.Option(min=1, help="Candidates a query that are scored.")] = 100,
     split: Annotated[str | None, typer.Option(help="Only the queries of this split (splits.json).")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail rather than cut a document.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail rather than cut a document or a query.")] = False,
     device: DeviceOption = "cpu",
     runtime: Annotated[RuntimeName, typer.Option(help="What computes; all but fp32 are compared with fp32.")] = (
         RuntimeName.fp32
@@ -140,10 +140,17 @@ def _write(run: "Run", out: Path, *, strict: bool, origin: _Job | None) -> None:
             f"{run.notes.cut_documents} documents were not read to the end ({run.notes.cut_tokens} tokens): nothing is "
             f"written; use a ranker that reads further, or leave --strict out"
         )
+    if strict and run.notes.cut_query_tokens:
+        raise TruncatedInput(
+            f"{run.notes.cut_query_tokens} tokens of queries were not read: nothing is written; shorten the queries, "
+            f"use a ranker that reads more of them, or leave --strict out"
+        )
     write_run(out, run, metadata=None if origin is None else _origin(run, origin))
     typer.echo(f"{len(run)} queries, {sum(len(row) for row in run.scores.values())} documents -> {out}")
     if run.notes.cut_documents:
         typer.echo(f"cut: {run.notes.cut_documents} documents were not read to the end ({run.notes.cut_tokens} tokens)")
+    if run.notes.cut_query_tokens:
+        typer.echo(f"cut: {run.notes.cut_query_tokens} tokens of queries were not read")
 
 
 def _origin(run: "Run", job: _Job) -> dict[str, object]:

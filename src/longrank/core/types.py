@@ -145,12 +145,14 @@ class RunNotes:
     cut_documents: int = 0
     cut_tokens: int = 0
     dropped_queries: tuple[str, ...] = ()
+    cut_query_tokens: int = 0
 
     def __add__(self, other: "RunNotes") -> "RunNotes":
         return RunNotes(
             self.cut_documents + other.cut_documents,
             self.cut_tokens + other.cut_tokens,
             self.dropped_queries + other.dropped_queries,
+            self.cut_query_tokens + other.cut_query_tokens,
         )
 
 
@@ -195,16 +197,17 @@ class Run:
 
 
 class Scores(NamedTuple):
-    """One score a document, in the order given, and how much text was not read."""
+    """One score a document, in the order given, and how much text was not read, of the documents and of the query."""
 
     values: list[float]
     cut_documents: int = 0
     cut_tokens: int = 0
+    cut_query_tokens: int = 0
 
     @property
     def notes(self) -> RunNotes:
         """The cut counts as notes of a run."""
-        return RunNotes(self.cut_documents, self.cut_tokens)
+        return RunNotes(self.cut_documents, self.cut_tokens, cut_query_tokens=self.cut_query_tokens)
 
 
 class GoldSpan(NamedTuple):

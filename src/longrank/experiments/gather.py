@@ -99,6 +99,8 @@ def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
     }
     if cell.weighed_by:
         facts["weighed_by"] = cell.weighed_by
+    if cut_of_queries := sum(run.notes.cut_query_tokens for run in runs):
+        facts["cut_query_tokens"] = cut_of_queries
     if cell.trained:
         facts |= _trained(cell.trained, store)
     ranks = relevant_ranks(whole, qrels) if cell.ranked and (cell.scorings or cell.kind == "retriever") else {}

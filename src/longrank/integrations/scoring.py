@@ -12,7 +12,7 @@ RankerOrName = Ranker | str | Path
 
 
 class TextCut(UserWarning):
-    """Documents were not read to the end."""
+    """Documents, or the query, were not read to the end."""
 
 
 def as_ranker(ranker: RankerOrName) -> Ranker:
@@ -33,6 +33,13 @@ def score_texts(ranker: Ranker, query: str, texts: Sequence[str]) -> list[float]
         warnings.warn(
             f"{found.cut_documents} of {len(texts)} documents were not read to the end ({found.cut_tokens} tokens "
             f"were cut): use a ranker that reads more, such as 'maxp'",
+            TextCut,
+            stacklevel=3,
+        )
+    if found.cut_query_tokens:
+        warnings.warn(
+            f"{found.cut_query_tokens} tokens at the end of the query were not read: shorten it, or use a ranker that "
+            f"reads more of it",
             TextCut,
             stacklevel=3,
         )

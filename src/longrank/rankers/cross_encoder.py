@@ -43,6 +43,10 @@ class TwoSeparators:
 
     query_tokens: int = 33
 
+    def unread(self, query: TokenizedText) -> int:
+        """Tokens of the query that are cropped."""
+        return max(0, len(query) - (self.query_tokens - 1))
+
     def rows(self, backbone: Backbone, query: TokenizedText, documents: Sequence[SplitText]) -> list[Row]:
         """One row for each span of each document."""
         asked = np.append(query.ids[: self.query_tokens - 1], np.int32(backbone.specials.sep or 0))

@@ -18,7 +18,7 @@ from longrank.encoders.rows import Needs, Row
 from longrank.rankers import masked
 from longrank.rankers.published import Compat
 from longrank.rankers.ranking import Ranked, rank_texts
-from longrank.rankers.scoring import DEFAULT_BUDGET
+from longrank.rankers.scoring import DEFAULT_BUDGET, check_query_is_read
 from longrank.rankers.spreading import SpreadBackbone
 
 ChunkPooling = Literal["max", "mean"]
@@ -53,7 +53,7 @@ class EmbeddingRanker(nn.Module):
         self.late = late
         self.query_prefix = query_prefix
         self.document_prefix = document_prefix
-        self.query_tokens = query_tokens
+        self.query_tokens = min(query_tokens, document_room(backbone, ""))
         self.batch_rows = batch_rows
         self.strict = strict
         if splitter.longest > self.room:
@@ -75,6 +75,10 @@ class EmbeddingRanker(nn.Module):
             return Scores([])
         split = [self.splitter.split(self.backbone.tokenizer.tokenize(document.text)) for document in documents]
         cut = [document.cut_tokens for document in split]
+        asked = self.backbone.tokenizer.tokenize(self.query_prefix + query.text).ids
+        cut_query = max(0, len(asked) - self.query_tokens)
+        if self.strict:
+            check_query_is_read(cut_query)
         if self.strict and any(cut):
             raise TruncatedInput(
                 f"{sum(c > 0 for c in cut)} of {len(documents)} documents are longer than this ranker reads "
@@ -83,7 +87,7 @@ class EmbeddingRanker(nn.Module):
         was_training = self.training
         self.eval()
         try:
-            vector = self._query_vector(query)
+            vector = self._query_vector(asked)
             vectors = self._late_vectors(split) if self.late else self._chunk_vectors(split)
         finally:
             self.train(was_training)
@@ -95,15 +99,14 @@ class EmbeddingRanker(nn.Module):
         values = pool(padded, mask, dim=1)
         if not values.isfinite().all():
             raise BadScore(f"the model gave a score that is not finite for query {query.id!r}: its weights are damaged")
-        return Scores(values.tolist(), sum(c > 0 for c in cut), sum(cut))
+        return Scores(values.tolist(), sum(c > 0 for c in cut), sum(cut), cut_query)
 
     def rank(self, query: str, documents: Sequence[str], *, top_k: int | None = None) -> list[Ranked]:
         """The documents best first; ties keep the order given."""
         return rank_texts(self, query, documents, top_k=top_k)
 
-    def _query_vector(self, query: Query) -> Tensor:
-        asked = self.backbone.tokenizer.tokenize(self.query_prefix + query.text)
-        (states,) = self._encode([self._row(asked.ids[: self.query_tokens])], Needs.CHUNKS)
+    def _query_vector(self, asked: IntArray) -> Tensor:
+        (states,) = self._encode([self._row(asked[: self.query_tokens])], Needs.CHUNKS)
         return F.normalize(states, dim=-1)
 
     def _chunk_vectors(self, split: Sequence[SplitText]) -> Tensor:
@@ -177,6 +180,7 @@ def embedding_ranker(
     stride: int = 150,
     query_prefix: str = "",
     document_prefix: str = "",
+    query_tokens: int = 64,
     strict: bool = False,
 ) -> EmbeddingRanker:
     """A ranker of any sentence-embedding backbone, by the way it reads a long document.
@@ -200,6 +204,7 @@ def embedding_ranker(
         late=kind == "late",
         query_prefix=query_prefix,
         document_prefix=document_prefix,
+        query_tokens=query_tokens,
         strict=strict,
     )
 

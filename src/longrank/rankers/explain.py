@@ -9,7 +9,7 @@ from torch import Tensor
 from longrank.core.errors import ModelError
 from longrank.core.types import CharSpan, Document, Query, SplitText, TokenizedText, TokenSpan
 from longrank.rankers.aggregators.contract import Explained, Parts
-from longrank.rankers.layouts import Selected
+from longrank.rankers.layouts import chosen
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.scoring import encode_in_batches
 from longrank.rankers.states import ChunkStates
@@ -38,6 +38,7 @@ class Explanation:
     method: Method
     chunks: tuple[ChunkPart, ...]
     cut_tokens: int
+    cut_query_tokens: int = 0
 
     @property
     def best(self) -> CharSpan:
@@ -58,9 +59,9 @@ def explain(ranker: NeuralRanker, query: Query, document: Document) -> Explanati
         method, values = _values(ranker, states, score)
     finally:
         ranker.train(was_training)
-    read = _read(ranker, asked, split)
+    (read,) = chosen(ranker.layout, asked, [split])
     chunks = [ChunkPart(read.source.chars(span), span, value) for span, value in zip(read.spans, values, strict=True)]
-    return Explanation(score, method, tuple(chunks), split.cut_tokens)
+    return Explanation(score, method, tuple(chunks), read.cut_tokens, ranker.layout.unread(asked))
 
 
 def _states(ranker: NeuralRanker, query: TokenizedText, document: SplitText) -> ChunkStates:
@@ -68,11 +69,6 @@ def _states(ranker: NeuralRanker, query: TokenizedText, document: SplitText) -> 
     needs = ranker.aggregator.needs
     encoded = encode_in_batches(ranker.backbone, rows, needs=needs, budget=ranker.token_budget)  # type: ignore[arg-type]
     return ranker.layout.states(encoded, ranker.backbone.specials, query, [document])
-
-
-def _read(ranker: NeuralRanker, query: TokenizedText, document: SplitText) -> SplitText:
-    """The spans that were encoded: a layout may choose among them."""
-    return ranker.layout.choose(query, [document])[0] if isinstance(ranker.layout, Selected) else document
 
 
 def _values(ranker: NeuralRanker, states: ChunkStates, score: float) -> tuple[Method, list[float]]:

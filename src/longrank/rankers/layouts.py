@@ -19,7 +19,11 @@ class Layout(Protocol):
 
     @property
     def query_tokens(self) -> int:
-        """Longest query read."""
+        """Room for the query in a row."""
+        ...
+
+    def unread(self, query: TokenizedText) -> int:
+        """Tokens of the query that are cropped."""
         ...
 
     def rows(self, backbone: Backbone, query: TokenizedText, documents: Sequence[SplitText]) -> list[Row]:
@@ -45,6 +49,10 @@ class Joint:
     """One row a chunk: [CLS] query [SEP] chunk [SEP], the query cropped to ``query_tokens``."""
 
     query_tokens: int = 32
+
+    def unread(self, query: TokenizedText) -> int:
+        """Tokens of the query that are cropped."""
+        return max(0, len(query) - self.query_tokens)
 
     def rows(self, backbone: Backbone, query: TokenizedText, documents: Sequence[SplitText]) -> list[Row]:
         """One row for each span of each document, documents one after another."""
@@ -78,6 +86,10 @@ class Separate:
     """The query in a row of its own, [CLS] [SEP] query [SEP], and every chunk in another: they meet later."""
 
     query_tokens: int = 32
+
+    def unread(self, query: TokenizedText) -> int:
+        """Tokens of the query that are cropped."""
+        return max(0, len(query) - self.query_tokens)
 
     def rows(self, backbone: Backbone, query: TokenizedText, documents: Sequence[SplitText]) -> list[Row]:
         """The query's row, then one for each span of each document."""
@@ -113,6 +125,10 @@ class Uncontextual:
 
     query_tokens: int = 32
 
+    def unread(self, query: TokenizedText) -> int:
+        """Tokens of the query that are cropped."""
+        return max(0, len(query) - self.query_tokens)
+
     def rows(self, backbone: Backbone, query: TokenizedText, documents: Sequence[SplitText]) -> list[Row]:
         """A single short row, whatever the documents."""
         return [framed_row(backbone.specials, query.ids[:0], query.ids[:0])]
@@ -138,8 +154,12 @@ class Selected:
 
     @property
     def query_tokens(self) -> int:
-        """Longest query read."""
+        """Room for the query in a row."""
         return self.inner.query_tokens
+
+    def unread(self, query: TokenizedText) -> int:
+        """Tokens of the query that are cropped."""
+        return self.inner.unread(query)
 
     def rows(self, backbone: Backbone, query: TokenizedText, documents: Sequence[SplitText]) -> list[Row]:
         """Rows of the chosen chunks only."""
@@ -158,6 +178,11 @@ class Selected:
             SplitText(document.source, tuple(document.spans[i] for i in best_chunks(asked, document, keep=self.keep)))
             for document in documents
         ]
+
+
+def chosen(layout: Layout, query: TokenizedText, documents: Sequence[SplitText]) -> list[SplitText]:
+    """The documents with the spans that are encoded: a layout may choose among them."""
+    return layout.choose(query, documents) if isinstance(layout, Selected) else list(documents)
 
 
 def best_chunks(query: IntArray, document: SplitText, *, keep: int) -> list[int]:

@@ -18,6 +18,7 @@ from longrank.encoders.pretrained import minilm, sentence_pooling
 from longrank.rankers import checkpoint
 from longrank.rankers.cross_encoder import cross_encoder, is_cross_encoder
 from longrank.rankers.embedding import EmbeddingRanker, embedding_ranker
+from longrank.rankers.lengths import with_lengths
 from longrank.rankers.listwise import ListwiseRanker
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.pointwise import PointwiseRanker
@@ -32,6 +33,7 @@ def load(
     name: str | Path | Spec,
     *,
     read: Literal["firstp", "maxp"] = "maxp",
+    query_tokens: int | None = None,
     device: str = "cpu",
     remote_code: str | None = None,
 ) -> TextRanker:
@@ -42,23 +44,30 @@ def load(
     ``name`` and ``[params]``.
 
     ``"minilm"`` is the embedding model of the extra ``minilm``, which reads a document of any length in windows and
-    keeps the best: it needs no training and no network. ``remote_code`` is for backbones with Python code of their own.
+    keeps the best: it needs no training and no network. ``query_tokens`` is how much of a query is read, if not as much
+    as in training, or 32 tokens by a cross-encoder and 64 by minilm. ``remote_code`` is for backbones with Python code
+    of their own.
     """
     usable_device(device)
-    return on_device(_found(name, read=read, remote_code=remote_code), device)
+    if query_tokens is not None and query_tokens < 1:
+        raise SettingsError(f"query_tokens is how much of a query is read, at least 1, got {query_tokens}")
+    return on_device(_found(name, read=read, query_tokens=query_tokens, remote_code=remote_code), device)
 
 
-def _found(name: str | Path | Spec, *, read: Literal["firstp", "maxp"], remote_code: str | None) -> TextRanker:
+def _found(
+    name: str | Path | Spec, *, read: Literal["firstp", "maxp"], query_tokens: int | None, remote_code: str | None
+) -> TextRanker:
     if str(name) == "minilm":
-        return embedding_ranker(minilm(pooling="mean").eval())
-    spec = named_spec(name)
+        return embedding_ranker(minilm(pooling="mean").eval(), query_tokens=query_tokens or 64)
+    spec = named_spec(name, {} if query_tokens is None else {"query_tokens": query_tokens})
     if spec is not None:
         return cast(TextRanker, build_ready(spec))
     folder = Path(str(name))
     if is_cross_encoder(folder):
-        return cross_encoder(folder, read=read, remote_code=remote_code)
+        return cross_encoder(folder, read=read, query_tokens=query_tokens or 32, remote_code=remote_code)
     if folder.is_dir():
-        return checkpoint.load(folder, remote_code=remote_code)
+        ranker = checkpoint.load(folder, remote_code=remote_code)
+        return ranker if query_tokens is None else with_lengths(ranker, {"query_tokens": query_tokens})
     untrained = [entry.name for entry in READY]
     near = difflib.get_close_matches(str(name), ["minilm", *untrained, *(entry.name for entry in RANKERS)], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -133,7 +142,7 @@ def on_device(ranker: R, device: str) -> R:
 
 
 def strictly(ranker: TextRanker) -> TextRanker:
-    """The ranker, which from now on refuses to cut a document."""
+    """The ranker, which from now on refuses to cut a document or the query."""
     if isinstance(ranker, (NeuralRanker, EmbeddingRanker)):
         ranker.strict = True
         return ranker

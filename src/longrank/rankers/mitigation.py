@@ -86,7 +86,9 @@ class CalibratedAttention:
         finally:
             self.ranker.train(was_training)
         cuts = [cut for _, cut in found]
-        return Scores([value for value, _ in found], sum(cut > 0 for cut in cuts), sum(cuts))
+        return Scores(
+            [value for value, _ in found], sum(cut > 0 for cut in cuts), sum(cuts), self.ranker.layout.unread(asked)
+        )
 
     def _score(self, asked: TokenizedText, document: Document) -> tuple[float, int]:
         ranker, backbone = self.ranker, self.ranker.backbone

@@ -12,7 +12,7 @@ from longrank.core.types import Document, Query, Scores, Spec, SplitText
 from longrank.encoders.backbone import Backbone
 from longrank.rankers.layouts import Layout
 from longrank.rankers.ranking import Ranked, rank_texts
-from longrank.rankers.scoring import DEFAULT_BUDGET, score_documents
+from longrank.rankers.scoring import DEFAULT_BUDGET, check_query_is_read, score_documents
 
 if TYPE_CHECKING:
     from longrank.rankers.explain import Explanation
@@ -55,6 +55,8 @@ class NeuralRanker(nn.Module):
             scores = score_documents(self, query, documents, budget=self.token_budget)
         finally:
             self.train(was_training)
+        if self.strict:
+            check_query_is_read(scores.cut_query_tokens)
         if self.strict and scores.cut_documents:
             raise TruncatedInput(
                 f"{scores.cut_documents} of {len(documents)} documents are longer than this ranker reads "

@@ -41,7 +41,7 @@ class PointwiseRanker:
     >>> chat = ScriptedChat(lambda messages: "Yes." if "green paint" in messages[0].text else "No.")
     >>> ranker = PointwiseRanker(ChatYesNo(chat), WordTokenizer(), Sliding(4, 2))
     >>> ranker.score(Query("q", "bridge"), [Document("a", "ice on the road"), Document("b", "so it got green paint")])
-    Scores(values=[0.0, 1.0], cut_documents=0, cut_tokens=0)
+    Scores(values=[0.0, 1.0], cut_documents=0, cut_tokens=0, cut_query_tokens=0)
     """
 
     scorer: PassageScorer

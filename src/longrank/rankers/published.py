@@ -68,6 +68,10 @@ class PaddedJoint:
     query_tokens: int = 32
     read_padding: bool = False
 
+    def unread(self, query: TokenizedText) -> int:
+        """Tokens of the query that are cropped."""
+        return max(0, len(query) - self.query_tokens)
+
     def rows(self, backbone: Backbone, query: TokenizedText, documents: Sequence[SplitText]) -> list[Row]:
         """One row of the same length for each span of each document."""
         specials = backbone.specials

@@ -36,6 +36,7 @@ def embedding(
     stride: int = 150,
     query_prefix: str = "",
     document_prefix: str = "",
+    query_tokens: int = 64,
 ) -> Ranker:
     """Cosine of a query and the first tokens, the whole text, or the best or mean chunk of a document."""
     return embedding_ranker(
@@ -46,6 +47,7 @@ def embedding(
         stride=stride,
         query_prefix=query_prefix,
         document_prefix=document_prefix,
+        query_tokens=query_tokens,
     )
 
 

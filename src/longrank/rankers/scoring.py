@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from longrank.chunking.batching import token_budget_batches
-from longrank.core.errors import BadScore, ModelError
+from longrank.core.errors import BadScore, ModelError, TruncatedInput
 from longrank.core.types import Document, Query, Scores, SplitText
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Encoded, Needs, Row
+from longrank.rankers.layouts import chosen
 
 if TYPE_CHECKING:
     from longrank.rankers.neural import NeuralRanker
@@ -32,16 +33,26 @@ def score_documents(ranker: "NeuralRanker", query: Query, documents: Sequence[Do
     cut_documents = cut_tokens = 0
     split = (ranker.split([document])[0] for document in documents)  # one by one: all at once may not fit
     for group in _document_groups(split, needs, layers=ranker.backbone.layers + 1):
-        rows = ranker.layout.rows(ranker.backbone, asked, group)
+        read = chosen(ranker.layout, asked, group)
+        rows = ranker.layout.rows(ranker.backbone, asked, read)
         encoded = _encode_distinct(ranker.backbone, rows, needs=needs, budget=budget)
-        states = ranker.layout.states(encoded, ranker.backbone.specials, asked, group)
+        states = ranker.layout.states(encoded, ranker.backbone.specials, asked, read)
         values += ranker.aggregator(states).float().tolist()
-        cut = [document.cut_tokens for document in group]
+        cut = [document.cut_tokens for document in read]
         cut_documents += sum(tokens > 0 for tokens in cut)
         cut_tokens += sum(cut)
     if not torch.isfinite(torch.tensor(values)).all():
         raise BadScore(f"the ranker gave a score that is not finite for query {query.id!r}: its weights are damaged")
-    return Scores(values, cut_documents, cut_tokens)
+    return Scores(values, cut_documents, cut_tokens, ranker.layout.unread(asked))
+
+
+def check_query_is_read(cut_tokens: int) -> None:
+    """Raise if a query is cropped, for strict reading."""
+    if cut_tokens:
+        raise TruncatedInput(
+            f"the query is longer than this ranker reads ({cut_tokens} of its tokens would be cut): shorten it, make "
+            f"the ranker with more query_tokens, or use strict=False"
+        )
 
 
 def _encode_distinct(backbone: Backbone, rows: Sequence[Row], *, needs: Needs, budget: int) -> Encoded:

@@ -11,8 +11,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from longrank.chunking.splitters import Greedy, Sampled, Sliding, Truncate
-from longrank.core.errors import SettingsError
+from longrank.chunking.splitters import Greedy, Sliding, Truncate
 from longrank.core.registry import Registry
 from longrank.core.seeds import derive
 from longrank.core.types import Spec
@@ -37,11 +36,13 @@ from longrank.rankers.aggregators import (
     TopScores,
     TransformerVector,
 )
+from longrank.rankers.aggregators.interaction import Kernels
 from longrank.rankers.aggregators.transformer import QueryProjection
 from longrank.rankers.aggregators.vectors import Attention, ChunkSummary
-from longrank.rankers.layouts import Joint, Layout, Selected, Separate, Uncontextual
+from longrank.rankers.assembling import chunked, windowed
+from longrank.rankers.layouts import Joint, Selected, Separate, Uncontextual
 from longrank.rankers.neural import NeuralRanker
-from longrank.rankers.published import Compat, PaddedJoint, lower_cased, padded
+from longrank.rankers.published import Compat, PaddedJoint, lower_cased
 from longrank.rankers.readers import STARTED, Started, reader_for, readers_of
 
 RANKERS: Registry[NeuralRanker] = Registry("ranker")
@@ -83,7 +84,7 @@ def over_windows(name: str, *, paper: str = "") -> Callable[[Callable[[Backbone]
             compat: Compat = None,
         ) -> NeuralRanker:
             windows = Sliding(size, stride, max_tokens)
-            return _windowed(backbone, aggregator(backbone), windows, query_tokens, compat, keep=keep)
+            return windowed(backbone, aggregator(backbone), windows, query_tokens, compat, keep=keep)
 
         make.__name__ = make.__qualname__ = aggregator.__name__
         make.__doc__ = aggregator.__doc__
@@ -139,10 +140,12 @@ def k_max(
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
+    keep: int | None = None,
     query_tokens: int = 32,
 ) -> NeuralRanker:
     """Learned combination of the k best window scores."""
-    return _windowed(backbone, TopScores(backbone.dim, k=k), Sliding(size, stride, max_tokens), query_tokens)
+    windows = Sliding(size, stride, max_tokens)
+    return windowed(backbone, TopScores(backbone.dim, k=k), windows, query_tokens, keep=keep)
 
 
 @RANKERS.add("select-k", paper="in the style of IDCM (Hofstätter et al. 2021) and KeyB (Li and Gaussier 2021)")
@@ -170,7 +173,7 @@ def avgp(
 ) -> NeuralRanker:
     """Mean of the vectors of disjoint chunks."""
     aggregator = MeanVector(backbone.dim, over_real=compat == "published")
-    return _chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+    return chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
 
 
 @over_windows("parade-avg", paper="Li et al. 2023")
@@ -191,10 +194,24 @@ def parade_max(backbone: Backbone) -> nn.Module:
     return MaxVector(backbone.dim)
 
 
-@over_windows("parade-cnn", paper="Li et al. 2023")
-def parade_cnn(backbone: Backbone) -> nn.Module:
-    """Neighbouring windows are merged by convolution, level by level, and every level is scored."""
-    return ConvolutionVector(backbone.dim)
+@RANKERS.add("parade-cnn", paper="Li et al. 2023")
+def parade_cnn(
+    backbone: Backbone,
+    *,
+    keep_zeros: bool = False,
+    size: int = 150,
+    stride: int = 100,
+    max_tokens: int = 1431,
+    keep: int | None = None,
+    query_tokens: int = 32,
+    compat: Compat = None,
+) -> NeuralRanker:
+    """Neighbouring windows are merged by convolution, level by level, and every level is scored.
+
+    ``keep_zeros`` hands nothing on from windows that a short document does not have.
+    """
+    aggregator = ConvolutionVector(backbone.dim, keep_zeros=keep_zeros)
+    return windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
 
 
 @RANKERS.add("parade-attn", paper="Li et al. 2023")
@@ -212,7 +229,7 @@ def parade_attn(
     """Window vectors weighted by learned attention: one weight a window, or per dimension as published."""
     chosen: Attention = attention or ("per-dimension" if compat == "published" else "scalar")
     aggregator = AttentionVector(backbone.dim, attention=chosen)
-    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
+    return windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
 
 
 @RANKERS.add("parade-transformer", paper="Li et al. 2023; positional-bias (RAND-L2, PRETR-L6, PRETR-Q-L6)")
@@ -236,7 +253,7 @@ def parade_transformer(
     """
     reader = reader_for(backbone, init, layers=layers, heads=heads, compat=compat)
     aggregator = TransformerVector(backbone.dim, reader, query=query)
-    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
+    return windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
 
 
 # -- query and windows apart -------------------------------------------------------------------------------------------
@@ -252,13 +269,14 @@ def parade_lateir(
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
+    keep: int | None = None,
     query_tokens: int = 32,
 ) -> NeuralRanker:
     """Query and windows meet in a Transformer of their own (``interaction``), and another reads what it says."""
     meet = reader_for(backbone, interaction, layers=layers)
     read = reader_for(backbone, init, layers=layers)
     aggregator = LateInteraction(backbone.dim, meet, then=TransformerVector(meet.dim, read))
-    return _windowed(backbone, aggregator, Sliding(size, stride, max_tokens), Separate(query_tokens))
+    return windowed(backbone, aggregator, Sliding(size, stride, max_tokens), Separate(query_tokens), keep=keep)
 
 
 @RANKERS.add("mores", paper="in the style of MORES+ (Gao and Callan 2022)")
@@ -284,15 +302,20 @@ def cedr_knrm(
     backbone: Backbone,
     *,
     summary: ChunkSummary = "mean",
+    kernels: Kernels = "cedr",
     size: int = 477,
     max_chunks: int = 3,
     query_tokens: int = 32,
     compat: Compat = None,
 ) -> NeuralRanker:
-    """Soft counts of similar token pairs in all layers, beside the chunks' ``summary``; "none" is KNRM alone."""
-    published = compat == "published"
-    aggregator = KernelPool(backbone.dim, layers=backbone.layers, summary=summary, over_real=published)
-    return _chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+    """Soft counts of similar token pairs in all layers, beside the chunks' ``summary``; "none" is KNRM alone.
+
+    ``kernels`` counts and combines as CEDR does, or as capreolus, whose KNRM the PARADE paper shows.
+    """
+    aggregator = KernelPool(
+        backbone.dim, layers=backbone.layers, summary=summary, kernels=kernels, over_real=compat == "published"
+    )
+    return chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
 
 
 @RANKERS.add("cedr-pacrr", paper="MacAvaney et al. 2019")
@@ -302,7 +325,7 @@ def cedr_pacrr(
     """The strongest n-gram matches of each query position in all layers, beside the mean chunk vector."""
     published = compat == "published"
     aggregator = Pacrr(backbone.dim, layers=backbone.layers, query_tokens=query_tokens, over_real=published)
-    return _chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+    return chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
 
 
 @RANKERS.add("cedr-drmm", paper="MacAvaney et al. 2019")
@@ -311,13 +334,13 @@ def cedr_drmm(
 ) -> NeuralRanker:
     """Histograms of token similarities in all layers, beside the mean chunk vector."""
     aggregator = Drmm(backbone.dim, layers=backbone.layers, over_real=compat == "published")
-    return _chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+    return chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
 
 
 @RANKERS.add("neural-model1", paper="Boytsov and Kolter 2021 (re-derivation)")
 def neural_model1(backbone: Backbone, *, size: int = 477, max_chunks: int = 3, query_tokens: int = 32) -> NeuralRanker:
     """The query as a translation of the document's contextual token vectors."""
-    return _chunked(backbone, Model1(backbone.dim), Greedy(size, max_chunks), query_tokens)
+    return chunked(backbone, Model1(backbone.dim), Greedy(size, max_chunks), query_tokens)
 
 
 @RANKERS.add("neural-model1-context-free", paper="Boytsov and Kolter 2021 (re-derivation)")
@@ -329,7 +352,7 @@ def neural_model1_context_free(
     return NeuralRanker(Greedy(size, max_chunks), Uncontextual(query_tokens), backbone, aggregator)
 
 
-# -- how they are put together -----------------------------------------------------------------------------------------
+# -- by its spec -------------------------------------------------------------------------------------------------------
 
 
 def build_ranker(spec: Spec, *, seed: int = 0) -> NeuralRanker:
@@ -350,34 +373,3 @@ def build_ranker(spec: Spec, *, seed: int = 0) -> NeuralRanker:
     configs = {name: reader.config for name, reader in readers_of(ranker.aggregator).items() if spec.params.get(name)}
     ranker.spec = Spec(spec.name, {**spec.params, **configs})
     return ranker.eval()
-
-
-def _windowed(
-    backbone: Backbone,
-    aggregator: nn.Module,
-    windows: Sliding,
-    layout: Layout | int,
-    compat: Compat = None,
-    *,
-    keep: int | None = None,
-) -> NeuralRanker:
-    if isinstance(layout, int):
-        layout = Joint(layout)
-    if keep is not None and compat == "published":
-        raise SettingsError("the published code reads every window: leave keep or compat out")
-    if keep is not None:
-        return NeuralRanker(Sampled(windows, keep), layout, backbone, aggregator)
-    if compat == "published":
-        joint = PaddedJoint(windows.size, layout.query_tokens)
-        return NeuralRanker(padded(windows), joint, lower_cased(backbone), aggregator)
-    return NeuralRanker(windows, layout, backbone, aggregator)
-
-
-def _chunked(
-    backbone: Backbone, aggregator: nn.Module, chunks: Greedy, query_tokens: int, compat: Compat = None
-) -> NeuralRanker:
-    if compat == "published":
-        windows = padded(Sliding(chunks.size, chunks.size, chunks.max_chunks and chunks.max_chunks * chunks.size))
-        joint = PaddedJoint(chunks.size, query_tokens, read_padding=True)
-        return NeuralRanker(windows, joint, lower_cased(backbone), aggregator)
-    return NeuralRanker(chunks, Joint(query_tokens), backbone, aggregator)

@@ -1,6 +1,7 @@
 """Several runs made one: weighted sums of normalised scores, reciprocal ranks, weights found on training queries."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -195,7 +196,7 @@ def _notes(runs: Sequence[Run], rows: Mapping[str, Row]) -> RunNotes:
     """Cut texts of all runs; a query is dropped only if no run had documents for it."""
     total = sum((run.notes for run in runs), RunNotes())
     dropped = tuple(q for q in dict.fromkeys(total.dropped_queries) if not rows.get(q))
-    return RunNotes(total.cut_documents, total.cut_tokens, dropped)
+    return replace(total, dropped_queries=dropped)
 
 
 def _min_max(row: Row) -> dict[str, float]:

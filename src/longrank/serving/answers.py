@@ -64,6 +64,8 @@ async def tei(visit: Visit, body: bytes) -> Answer:
     left = request.truncation_direction.lower() == "left"
     readings = await visit.read(Job(request.query, request.texts, strict=request.truncate is False or left))
     found = visit.count(readings)
+    if found.cut_query_tokens and (request.truncate is False or left):
+        raise Refusal(422, "the query is longer than this ranker reads, and may not be cut")
     if found.cut_documents and (request.truncate is False or left):  # a ranker that says it only afterwards
         raise Refusal(422, f"{found.cut_documents} texts are longer than this ranker reads, and may not be cut")
     shown = activation(visit.desk.settings, raw=bool(request.raw_scores))

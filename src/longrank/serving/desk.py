@@ -106,9 +106,15 @@ class Visit:
     def count(self, readings: Sequence[Reading]) -> dialects.Usage:
         """Note what was read, for log and metrics."""
         found = dialects.usage(readings)
-        self.facts.update(tokens=found.tokens, cut_documents=found.cut_documents, cut_tokens=found.cut_tokens)
+        self.facts.update(
+            tokens=found.tokens,
+            cut_documents=found.cut_documents,
+            cut_tokens=found.cut_tokens,
+            cut_query_tokens=found.cut_query_tokens,
+        )
         self.desk.meters.add("longrank_documents_total", len(readings))
         self.desk.meters.add("longrank_tokens_total", found.tokens)
         self.desk.meters.add("longrank_cut_documents_total", found.cut_documents)
         self.desk.meters.add("longrank_cut_tokens_total", found.cut_tokens)
+        self.desk.meters.add("longrank_cut_query_tokens_total", found.cut_query_tokens)
         return found

@@ -134,6 +134,7 @@ class Usage:
     tokens: int
     cut_documents: int
     cut_tokens: int
+    cut_query_tokens: int
 
     @property
     def headers(self) -> dict[str, str]:
@@ -142,6 +143,7 @@ class Usage:
             "x-compute-tokens": str(self.tokens),
             "x-cut-documents": str(self.cut_documents),
             "x-cut-tokens": str(self.cut_tokens),
+            "x-cut-query-tokens": str(self.cut_query_tokens),
         }
 
 
@@ -151,6 +153,7 @@ def usage(readings: Sequence[Reading]) -> Usage:
         sum(reading.tokens for reading in readings),
         sum(reading.cut_documents for reading in readings),
         sum(reading.cut_tokens for reading in readings),
+        max((reading.cut_query_tokens for reading in readings), default=0),  # all are of one query
     )
 
 
@@ -203,6 +206,7 @@ def cohere_reply(
         "tokens": {"input_tokens": found.tokens, "output_tokens": 0},
         "cut_documents": found.cut_documents,
         "cut_tokens": found.cut_tokens,
+        "cut_query_tokens": found.cut_query_tokens,
         "warnings": _warnings(request, found),
     }
     counts = {"total_tokens": found.tokens, "prompt_tokens": found.tokens}
@@ -253,6 +257,8 @@ def _warnings(request: CohereRequest, found: Usage) -> list[str]:
     warnings = []
     if found.cut_documents:
         warnings.append(f"not read to the end: {found.cut_documents} documents, {found.cut_tokens} tokens")
+    if found.cut_query_tokens:
+        warnings.append(f"not read of the query: {found.cut_query_tokens} tokens")
     ignored = sorted(name for name in request.model_extra or {} if re.fullmatch(r"[a-z_]{1,40}", name))
     if ignored:
         warnings.append(f"ignored: {', '.join(ignored[:10])}")

@@ -71,6 +71,7 @@ def explore_reply(
         "documents": documents,
         "cut_documents": counts.cut_documents,
         "cut_tokens": counts.cut_tokens,
+        "cut_query_tokens": counts.cut_query_tokens,
     }
 
 

@@ -11,6 +11,7 @@ _HELP = {
     "longrank_tokens_total": ("counter", "Tokens read for answered requests."),
     "longrank_cut_documents_total": ("counter", "Documents that were not read to the end."),
     "longrank_cut_tokens_total": ("counter", "Tokens that were not read."),
+    "longrank_cut_query_tokens_total": ("counter", "Tokens of queries that were not read."),
     "longrank_cancelled_total": ("counter", "Requests whose client left before the answer."),
     "longrank_turns_total": ("counter", "Turns of the model."),
     "longrank_rows_total": ("counter", "Rows (chunks, or documents where a ranker is asked whole) run."),

@@ -16,7 +16,7 @@ from longrank.core.types import CharSpan, Document, IntArray, Query, SplitText, 
 from longrank.encoders.rows import Encoded, Needs, Row
 from longrank.rankers import masked
 from longrank.rankers.embedding import EmbeddingRanker
-from longrank.rankers.layouts import Joint, Layout, Selected
+from longrank.rankers.layouts import Joint, Layout, Selected, chosen
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.published import PaddedJoint
 from longrank.rankers.scoring import encode_in_batches
@@ -47,6 +47,7 @@ class Reading:
     cut_documents: int = 0
     read_to: int | None = None
     parts: tuple[Part, ...] = ()
+    cut_query_tokens: int = 0
 
 
 @dataclass(eq=False)
@@ -58,6 +59,7 @@ class Asked:
     parts: bool = False
     each: bool = False
     vector: Tensor | None = None
+    cut_tokens: int = 0
 
 
 @dataclass(eq=False)
@@ -138,13 +140,15 @@ class NeuralReader:
 
     def ask(self, query: str, *, parts: bool, each: bool) -> Asked:
         """The query's tokens."""
-        return Asked(query, self.tokenizer.tokenize(query), parts, each)
+        tokens = self.tokenizer.tokenize(query)
+        return Asked(query, tokens, parts, each, cut_tokens=self.layout.unread(tokens))
 
     def open(self, asked: Asked, text: str, *, most_tokens: int | None) -> Opened:
         """The chunks that will be read."""
         opened = _split(self.ranker.splitter, self.tokenizer.tokenize(text), asked, most_tokens)
-        if isinstance(self.ranker.layout, Selected) and opened.split is not None:
-            (opened.split,) = self.ranker.layout.choose(asked.tokens, [opened.split])
+        split = _read(opened)
+        (opened.split,) = chosen(self.ranker.layout, asked.tokens, [split])
+        opened.cut_tokens += opened.split.cut_tokens - split.cut_tokens
         fixed = min(len(asked.tokens), self.layout.query_tokens) + self.ranker.backbone.specials.framing
         opened.costs = [len(span) + fixed for span in _read(opened).spans]
         return opened
@@ -196,7 +200,8 @@ class EmbeddingReader:
 
     def ask(self, query: str, *, parts: bool, each: bool) -> Asked:
         """The tokens of the query and its prefix."""
-        return Asked(query, self.tokenizer.tokenize(self.ranker.query_prefix + query), parts, each)
+        tokens = self.tokenizer.tokenize(self.ranker.query_prefix + query)
+        return Asked(query, tokens, parts, each, cut_tokens=max(0, len(tokens) - self.ranker.query_tokens))
 
     def open(self, asked: Asked, text: str, *, most_tokens: int | None) -> Opened:
         """The chunks that will be read."""
@@ -296,6 +301,7 @@ class WholeReader:
                 sum(opened.costs) + len(asked.tokens),
                 opened.cut_tokens + tokens_cut,
                 max(documents_cut, int(opened.cut_tokens > 0)),
+                cut_query_tokens=found.cut_query_tokens,
             )
 
 
@@ -347,4 +353,5 @@ def _reading(opened: Opened, score: float, values: Sequence[float]) -> Reading:
         int(opened.cut_tokens > 0),
         max(ends, default=0) if opened.cut_tokens else len(opened.text),
         tuple(parts),
+        opened.asked.cut_tokens,
     )

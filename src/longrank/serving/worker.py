@@ -126,6 +126,10 @@ class Worker:
 
     def _opened(self, job: Job) -> tuple[list[Opened], int]:
         job.asked = job.asked or self.reader.ask(job.query, parts=job.parts, each=job.each)
+        if job.strict and job.asked.cut_tokens:
+            raise TruncatedInput(
+                f"the query is longer than this ranker reads: {job.asked.cut_tokens} tokens would be cut"
+            )
         opened: list[Opened] = []
         characters = 0
         while job.next_text < len(job.texts) and characters < _SLICE and not job.done.done():

@@ -151,7 +151,10 @@ def _write_metadata(stream: TextIO, metadata: Mapping[str, object], notes: RunNo
     stream.write("# ir_metadata.start\n")
     stream.writelines(f"# {line}\n" for line in _yaml(metadata))
     stream.write("# ir_metadata.end\n")
-    stream.write(f"{_NOTES}{json.dumps(asdict(notes))}\n")
+    facts = asdict(notes)
+    if not notes.cut_query_tokens:
+        del facts["cut_query_tokens"]  # files of before the count stay the same
+    stream.write(f"{_NOTES}{json.dumps(facts)}\n")
 
 
 def _yaml(table: Mapping[str, object]) -> Iterator[str]:
@@ -173,7 +176,8 @@ def _read_notes(path: Path) -> RunNotes:
         if text.startswith(_NOTES):
             try:
                 notes = json.loads(text.removeprefix(_NOTES))
-                return RunNotes(notes["cut_documents"], notes["cut_tokens"], tuple(notes["dropped_queries"]))
+                dropped = tuple(notes["dropped_queries"])
+                return RunNotes(notes["cut_documents"], notes["cut_tokens"], dropped, notes.get("cut_query_tokens", 0))
             except (ValueError, KeyError, TypeError):
                 raise BadLine(path, number, "the run's notes cannot be read; remove the line") from None
     return RunNotes()

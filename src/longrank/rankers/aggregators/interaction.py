@@ -4,7 +4,7 @@ Layers are read one after another, so a document of 1,431 tokens in 13 layers ta
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +17,12 @@ from longrank.rankers.aggregators.vectors import ChunkSummary, Summary
 from longrank.rankers.states import ChunkStates
 
 _NEEDS = Needs.CHUNKS | Needs.TOKENS | Needs.LAYERS | Needs.QUERY
-_KERNELS = (*((tenths / 10, 0.1) for tenths in range(-9, 10, 2)), (1.0, 0.001))  # mean and spread
+_MEANS = (*(tenths / 10 for tenths in range(-9, 10, 2)), 1.0)
 _BINS = 11
 _NGRAMS = (1, 2, 3)
+
+
+Kernels = Literal["cedr", "capreolus"]
 
 
 class _Similarity(NamedTuple):
@@ -46,17 +49,32 @@ def _unit(vectors: Tensor) -> Tensor:
 class KernelPool(nn.Module):
     """Eleven soft counts of similar pairs in every layer, beside the chunk vectors: CEDR-KNRM.
 
-    With ``summary="none"`` it is KNRM over contextual states (ELECTRA-KNRM).
+    With ``summary="none"`` it is KNRM over contextual states (ELECTRA-KNRM). ``kernels="capreolus"`` is what the PARADE
+    paper compares with: a wider kernel for equal tokens, smaller logarithms, and 1,024 sums between features and score.
     """
 
     needs = _NEEDS
 
-    def __init__(self, dim: int, *, layers: int, summary: ChunkSummary = "mean", over_real: bool = False) -> None:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        layers: int,
+        summary: ChunkSummary = "mean",
+        kernels: Kernels = "cedr",
+        over_real: bool = False,
+    ) -> None:
         super().__init__()
-        self.means = nn.Parameter(torch.tensor([mean for mean, _ in _KERNELS]))
-        self.spreads = nn.Parameter(torch.tensor([spread for _, spread in _KERNELS]))
+        self.kernels = kernels
+        self.means = nn.Parameter(torch.tensor(_MEANS))
+        self.spreads = nn.Parameter(torch.tensor([0.1] * 10 + [0.001 if kernels == "cedr" else 0.01]))
         self.summary = Summary(summary, over_real=over_real)
-        self.combine = nn.Linear(len(_KERNELS) * (layers + 1) + (0 if summary == "none" else dim), 1)
+        features = len(_MEANS) * (layers + 1) + (0 if summary == "none" else dim)
+        self.combine = (
+            nn.Linear(features, 1)
+            if kernels == "cedr"
+            else nn.Sequential(nn.Linear(features, 1024), nn.Linear(1024, 1))  # no bend between them, as published
+        )
 
     def forward(self, states: ChunkStates) -> Tensor:
         """[docs]."""
@@ -70,8 +88,11 @@ class KernelPool(nn.Module):
         for mean, spread in zip(self.means, self.spreads, strict=True):
             near = torch.exp(-0.5 * ((found.values - mean) / spread) ** 2)
             soft = masked.total(near, found.pairs, dim=2)  # [docs, query length]
-            features.append(masked.total(torch.log(soft + 1e-6), found.query, dim=1))
+            features.append(masked.total(self._log(soft), found.query, dim=1))
         return torch.stack(features, 1)
+
+    def _log(self, soft: Tensor) -> Tensor:
+        return torch.log(soft + 1e-6) if self.kernels == "cedr" else 0.01 * torch.log(soft.clamp(min=1e-10))
 
 
 class Pacrr(nn.Module):

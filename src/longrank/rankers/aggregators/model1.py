@@ -4,6 +4,8 @@ A re-derivation from the published formula (Boytsov and Kolter 2021): its code w
 the hidden layers are our own.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -43,24 +45,21 @@ class Model1(nn.Module):
         chunked, query = text_states(states)
         tokens = chunked.by_document()
         asked, read = self._vectors(query, self.query_norm), self._vectors(tokens, self.token_norm)
-        scores = [
-            self._score(
-                asked[i][query.mask[i]],
-                read[i][tokens.mask[i]],
-                query.ids[i][query.mask[i]],
-                tokens.ids[i][tokens.mask[i]],
-            )
-            for i in range(len(asked))
-        ]
-        return torch.stack(scores)
+        ids = zip(_real(query.ids, query.mask), _real(tokens.ids, tokens.mask), strict=True)
+        return torch.stack([self._score(*parts) for parts in zip(asked, read, ids, strict=True)])
 
-    def _vectors(self, states: TokenStates, norm: nn.Module) -> Tensor:
-        vectors = states.layer() if self.words is None else self.words[states.ids]
-        return torch.tanh(norm(vectors.float()))
+    def _vectors(self, states: TokenStates, norm: nn.Module) -> Iterator[Tensor]:
+        """The vectors of each document; words are looked up one document at a time: a call may hold a million."""
+        if self.words is None:
+            yield from _real(torch.tanh(norm(states.layer().float())), states.mask)
+        else:
+            for ids in _real(states.ids, states.mask):
+                yield torch.tanh(norm(self.words[ids].float()))
 
-    def _score(self, query: Tensor, tokens: Tensor, query_ids: Tensor, token_ids: Tensor) -> Tensor:
+    def _score(self, query: Tensor, tokens: Tensor, ids: tuple[Tensor, Tensor]) -> Tensor:
         translated = self._translate(query, tokens)
         if self.p_self:
+            query_ids, token_ids = ids
             same = query_ids[:, None] == token_ids[None, :]
             translated = torch.where(same, self.p_self, (1 - self.p_self) * translated)
         mean = translated.sum(1) / max(1, len(tokens))
@@ -72,3 +71,8 @@ class Model1(nn.Module):
         first = both.transpose(1, 2) + self.from_query(query)[:, None] + self.from_token(tokens)[None]
         probabilities: Tensor = self.rest(first)
         return probabilities.squeeze(-1)
+
+
+def _real(rows: Tensor, mask: Tensor) -> Iterator[Tensor]:
+    """Each row without its padding."""
+    return (row[real] for row, real in zip(rows, mask, strict=True))

@@ -136,14 +136,16 @@ class ConvolutionVector(nn.Module):
     """Neighbouring chunks are merged two by two, four times (16 to 8, 4, 2, 1), and every merger is scored: PARADE-CNN.
 
     The document's score is the sum. Fewer than 16 chunks are filled with zeros, and a merger of zeros alone counts
-    nothing; of more than 16, neighbours are first reduced to their largest values.
+    nothing; of more than 16, neighbours are first reduced to their largest values. Such a merger still hands its bias
+    on to the next level, unless ``keep_zeros`` makes it a zero there too.
     """
 
     needs = Needs.CHUNKS
     width = 16
 
-    def __init__(self, dim: int, *, dropout: float = 0.1) -> None:
+    def __init__(self, dim: int, *, dropout: float = 0.1, keep_zeros: bool = False) -> None:
         super().__init__()
+        self.keep_zeros = keep_zeros
         self.merge = nn.ModuleList(nn.Conv1d(dim, dim, 2, stride=2) for _ in range(4))
         self.hidden = nn.Linear(dim, dim)
         self.head = Head(dim, dropout=dropout)
@@ -158,6 +160,8 @@ class ConvolutionVector(nn.Module):
             mask = mask[:, 0::2] | mask[:, 1::2]
             merged = torch.where(mask[..., None], states_by_chunk.transpose(1, 2), 0.0)
             scores = scores + masked.total(self.head(torch.relu(self.hidden(merged))), mask, dim=1)
+            if self.keep_zeros:
+                states_by_chunk = merged.transpose(1, 2)
         return scores
 
     def _sixteen(self, states: ChunkStates) -> tuple[Tensor, Tensor]:
