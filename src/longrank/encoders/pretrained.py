@@ -15,6 +15,14 @@ from longrank.encoders.rows import Specials
 
 PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_OLDER_MODES = {  # keys of sentence-transformers before 6, and what it calls them now
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
 
 
 def minilm(*, layers: int | None = None, pooling: Pooling = "cls", hidden_dropout: float = 0.1) -> Backbone:
@@ -76,10 +84,7 @@ def model_config(model: str, remote_code: str | None = None) -> tuple[Any, dict[
         extra = code_arguments(model, table, remote_code)
         return AutoConfig.from_pretrained(model, **extra), extra
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(
-            f"no model that can be read in {model!r}: give a folder with config.json, model.safetensors and "
-            f"tokenizer.json, or a hub id ({_first_line(error)})"
-        ) from None
+        raise _unreadable(model, error) from None
 
 
 def safe_weights(maker: Any, model: str, **arguments: Any) -> tuple[Any, list[str]]:
@@ -106,12 +111,43 @@ def safe_weights(maker: Any, model: str, **arguments: Any) -> tuple[Any, list[st
 
 
 def sentence_pooling(model: str) -> Pooling:
-    """The pooling that a folder of sentence-transformers says it was trained with; the mean where it says nothing."""
-    path = Path(model) / "1_Pooling" / "config.json"
-    facts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if facts.get("pooling_mode_cls_token"):
-        return "cls"
-    return "last" if facts.get("pooling_mode_lasttoken") else "mean"
+    """The pooling that a sentence-transformers model says it was trained with; the mean where it says nothing."""
+    modes = _sentence_modes(model)
+    known: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
+    if len(modes) != 1 or modes[0] not in known:
+        raise ModelError(
+            f"{model} pools by {' and '.join(map(repr, modes))}, and only one of {', '.join(known)} can be read: "
+            f"choose another model, or say how to read this one (name 'pretrained', pooling 'mean', 'cls' or 'last')"
+        )
+    return known[modes[0]]
+
+
+def _sentence_modes(model: str) -> list[str]:
+    """The names of a model's poolings, which are put end to end; older files have a yes or no for each."""
+    path = _file_of(model, "1_Pooling/config.json")
+    facts = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
+    named = facts.get("pooling_mode")
+    if named is None:
+        named = [name for key, name in _OLDER_MODES.items() if facts.get(key)] or "mean"
+    return [named] if isinstance(named, str) else list(named)
+
+
+def _file_of(model: str, name: str) -> Path | None:
+    """A file of a folder or of a hub id; None where it has no such file."""
+    from transformers.utils import cached_file
+
+    try:
+        found = cached_file(model, name, _raise_exceptions_for_missing_entries=False)
+    except OSError as error:
+        raise _unreadable(model, error) from None
+    return None if found is None else Path(found)
+
+
+def _unreadable(model: str, error: Exception) -> ModelError:
+    return ModelError(
+        f"no model that can be read in {model!r}: give a folder with config.json, model.safetensors and "
+        f"tokenizer.json, or a hub id ({_first_line(error)})"
+    )
 
 
 def _first_line(error: Exception) -> str:
@@ -150,14 +186,9 @@ def _facts(folder: Path) -> dict[str, Any]:
 def _tokenizer(model: str, facts: dict[str, Any]) -> Tokenizer:
     if facts.get("tokenizer") == "words-v1":
         return WordTokenizer(facts["vocabulary_size"])
-    path = Path(model) / "tokenizer.json"
-    if not path.is_file():
-        from transformers.utils import cached_file
-
-        found = cached_file(model, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
-        if found is None:
-            raise ModelError(f"{model} has no tokenizer.json: save its tokenizer with transformers' fast classes")
-        path = Path(found)
+    path = _file_of(model, "tokenizer.json")
+    if path is None:
+        raise ModelError(f"{model} has no tokenizer.json: save its tokenizer with transformers' fast classes")
     is_minilm = path.parent.parent.name == MINILM_PACKAGE
     return SubwordTokenizer(path, name=facts.get("tokenizer") or ("bert-uncased" if is_minilm else Path(model).name))
 
