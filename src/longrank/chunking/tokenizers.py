@@ -76,6 +76,11 @@ class SubwordTokenizer:
         found = self._fast.token_to_id(token)
         return None if found is None else int(found)
 
+    @property
+    def frame(self) -> list[int]:
+        """Ids that the file itself would put around a text; none where it says nothing."""
+        return [int(token) for token in self._fast.encode("", add_special_tokens=True).ids]
+
     def tokenize(self, text: str) -> TokenizedText:
         """Word pieces of the text with their offsets in code points."""
         encoding = self._fast.encode(text, add_special_tokens=False)
