@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -78,6 +79,24 @@ def test_a_miss_suggests_the_nearest_name() -> None:
         cars.build(Spec("small", {"dors": 1}))
     with pytest.raises(SettingsError, match="nothing builds a 'wheel'"):
         cars.build(Spec("small", {"wheel": Spec("round")}))
+
+
+def test_a_value_that_is_no_choice_is_refused_with_the_choices_and_the_nearest() -> None:
+    cars: Registry[str] = Registry("car")
+
+    @cars.add("small")
+    def small(
+        colour: Literal["red", "blue"] = "red", *, roof: Literal["open"] | None = None, doors: int | str = 2
+    ) -> str:
+        return f"{colour} {roof} {doors}"
+
+    assert cars.build(Spec("small", {"colour": "blue", "roof": None, "doors": "two"})) == "blue None two"
+    with pytest.raises(
+        SettingsError, match=r"car 'small': colour is 'red' or 'blue', not 'Blue'\. Did you mean 'blue'\?"
+    ):
+        cars.build(Spec("small", {"colour": "Blue"}))
+    with pytest.raises(SettingsError, match=r"roof is 'open', or left out, not 3\.$"):
+        cars.build(Spec("small", {"roof": 3}))
 
 
 def test_a_name_cannot_be_registered_twice() -> None:

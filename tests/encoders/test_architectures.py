@@ -12,8 +12,8 @@ import torch
 from longrank.core.errors import ModelError
 from longrank.core.types import Document, Query, Spec
 from longrank.encoders.backbone import Backbone, Pooling
-from longrank.encoders.pretrained import pretrained
-from longrank.encoders.rows import Needs, Row
+from longrank.encoders.pretrained import is_causal, pretrained
+from longrank.encoders.rows import Needs, Row, Specials
 from longrank.rankers.zoo import RANKERS, build_ranker, firstp, longp
 
 # importing DeBERTa compiles a few functions in a way that torch has deprecated
@@ -33,10 +33,16 @@ class Kind:
     settings: dict[str, Any]
     poolings: tuple[Pooling, ...] = ("cls", "mean")
     special: tuple[str, ...] = SPECIAL
+    frame: tuple[str, str] | None = None
 
 
 def _encoder(name: str, **settings: Any) -> Kind:
     return Kind(f"{name}Model", f"{name}Config", {**SIZES, "intermediate_size": 64, **settings})
+
+
+def _decoder(name: str, **settings: Any) -> Kind:
+    sizes = {**SIZES, "intermediate_size": 64, "max_position_embeddings": 1100, "num_key_value_heads": 2}
+    return Kind(f"{name}Model", f"{name}Config", {**sizes, **settings}, ("mean", "last"))
 
 
 KINDS = {
@@ -62,7 +68,13 @@ KINDS = {
     ),
     "roformer": _encoder("RoFormer", max_position_embeddings=1100),
     "xlm-roberta": _encoder("XLMRoberta", max_position_embeddings=1102, pad_token_id=0, type_vocab_size=1),
-    "mpnet": _encoder("MPNet", max_position_embeddings=1102, pad_token_id=0),
+    "mpnet": Kind(
+        "MPNetModel",
+        "MPNetConfig",
+        {**SIZES, "intermediate_size": 64, "max_position_embeddings": 1102, "pad_token_id": 1},
+        special=("<s>", "<pad>", "</s>", "<unk>", "[PAD]", "[UNK]", "[CLS]", "[SEP]"),  # BERT's are left over
+        frame=("<s>", "</s>"),
+    ),
     "nomic-bert": _encoder("NomicBert", max_position_embeddings=1100),
     "jina-embeddings-v3": _encoder(
         "JinaEmbeddingsV3", max_position_embeddings=1100, pad_token_id=0, bos_token_id=1, eos_token_id=2
@@ -77,12 +89,9 @@ KINDS = {
         num_key_value_heads=2,
         mask_token_id=3,
     ),
-    "llama": Kind(
-        "LlamaModel",
-        "LlamaConfig",
-        {**SIZES, "intermediate_size": 64, "max_position_embeddings": 1100, "num_key_value_heads": 2},
-        ("mean", "last"),
-    ),
+    "llama": _decoder("Llama"),
+    "mixtral": _decoder("Mixtral", num_local_experts=2),
+    "phi3": _decoder("Phi3", pad_token_id=0, bos_token_id=1, eos_token_id=2),
     "t5": Kind(
         "T5EncoderModel",
         "T5Config",
@@ -114,11 +123,14 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 def _write(kind: Kind, folder: Path) -> Path:
     import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     vocabulary = {word: number for number, word in enumerate([*kind.special, *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    if kind.frame is not None:
+        cls, sep = ((token, vocabulary[token]) for token in kind.frame)
+        tokenizer.post_processor = processors.RobertaProcessing(sep, cls)
     tokenizer.save(str(folder / "tokenizer.json"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -192,6 +204,31 @@ def test_states_agree_with_the_model_alone(name: str, folder_of: Callable[[str],
     torch.testing.assert_close(found.tokens[-1], expected.last_hidden_state[0], atol=1e-5, rtol=1e-5)
 
 
+def test_tokens_that_the_tokenizer_frames_with_go_before_those_left_over_from_bert(
+    folder_of: Callable[[str], Path],
+) -> None:
+    assert pretrained(str(folder_of("mpnet"))).specials == Specials(cls=0, sep=2, pad=1)
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "causal"),
+    [
+        ("BertConfig", {}, False),
+        ("BertConfig", {"is_decoder": True}, True),
+        ("RobertaConfig", {}, False),
+        ("XLNetConfig", {}, False),
+        ("BertGenerationConfig", {}, False),
+        ("GPT2Config", {}, True),
+        ("Gemma3TextConfig", {}, True),
+        ("Gemma3TextConfig", {"use_bidirectional_attention": True}, False),
+    ],
+)
+def test_a_model_is_causal_where_no_token_sees_a_later_one(config: str, settings: dict[str, Any], causal: bool) -> None:
+    import transformers
+
+    assert is_causal(getattr(transformers, config)(**settings)) == causal
+
+
 class _Recorder:
     """Keeps what a model is called with."""
 
@@ -262,7 +299,7 @@ def test_last_pooling_reads_the_last_token_and_not_the_padding(folder_of: Callab
     torch.testing.assert_close(found.pooled, found.tokens[-1, [2, 11]])
 
 
-@pytest.mark.parametrize("name", ["llama", "t5"])
+@pytest.mark.parametrize("name", ["llama", "mixtral", "phi3", "t5"])
 def test_cls_pooling_is_refused_where_there_is_no_such_token(name: str, folder_of: Callable[[str], Path]) -> None:
     with pytest.raises(ModelError, match=r"no \[CLS\] token to read: use pooling='mean'"):
         pretrained(str(folder_of(name)), pooling="cls")
@@ -282,8 +319,9 @@ def test_a_row_as_long_as_the_positions_fits(name: str, folder_of: Callable[[str
         assert backbone.encode([Row(ids, np.zeros_like(ids))], needs=Needs.CHUNKS).pooled.isfinite().all()
 
 
-def test_a_decoder_cannot_read_chunk_vectors(folder_of: Callable[[str], Path]) -> None:
-    spec = {"backbone": Spec("tiny", {"dim": 32}), "init": str(folder_of("llama"))}
+@pytest.mark.parametrize("name", ["llama", "mixtral", "phi3"])
+def test_a_decoder_cannot_read_chunk_vectors(name: str, folder_of: Callable[[str], Path]) -> None:
+    spec = {"backbone": Spec("tiny", {"dim": 32}), "init": str(folder_of(name))}
     with pytest.raises(ModelError, match="cannot read chunk vectors"):
         build_ranker(Spec("parade-transformer", spec))
 

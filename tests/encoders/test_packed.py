@@ -33,6 +33,18 @@ def test_packed_equals_the_padded_forward_of_transformers(needs: Needs) -> None:
 
 
 @torch.inference_mode()
+def test_a_model_of_one_token_type_gives_it_to_query_and_chunk() -> None:
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, type_vocab_size=1)
+    model = BertModel(config, add_pooling_layer=False).eval()
+    batch = rows([5, 8])
+    packed = encode_packed(model, batch, needs=Needs.CHUNKS).pooled
+    padded = encode_padded(model, batch, needs=Needs.CHUNKS, pad=0, pooling="cls").pooled
+    torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
+
+
+@torch.inference_mode()
 def test_packed_mean_pooling_is_the_mean_over_a_rows_own_tokens() -> None:
     batch = rows([3, 9])
     found = encode_packed(TINY.model, batch, needs=Needs.CHUNKS | Needs.TOKENS, mean_pooling=True)

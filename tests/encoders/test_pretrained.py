@@ -117,16 +117,52 @@ def test_weights_saved_in_half_precision_become_single(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "pooling"),
     [
-        ({"pooling_mode_cls_token": True}, "cls"),
+        ({"pooling_mode": "cls"}, "cls"),  # as sentence-transformers writes it from 6 on
+        ({"pooling_mode": "lasttoken"}, "last"),
+        ({"pooling_mode": ["mean"]}, "mean"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
         ({"pooling_mode_lasttoken": True}, "last"),
         ({"pooling_mode_mean_tokens": True}, "mean"),
+        ({"word_embedding_dimension": 16}, "mean"),
         (None, "mean"),
     ],
 )
 def test_the_pooling_of_a_sentence_model_is_the_one_it_names(
-    tmp_path: Path, table: dict[str, bool] | None, pooling: str
+    tmp_path: Path, table: dict[str, object] | None, pooling: str
 ) -> None:
     if table is not None:
-        (tmp_path / "1_Pooling").mkdir()
-        (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(table))
+        _write_pooling(tmp_path, table)
     assert loading.sentence_pooling(str(tmp_path)) == pooling
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ({"pooling_mode": "max"}, "'max'"),
+        ({"pooling_mode": ["cls", "mean"]}, "'cls' and 'mean'"),
+        ({"pooling_mode_weightedmean_tokens": True}, "'weightedmean'"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "'cls' and 'mean'"),
+    ],
+)
+def test_a_pooling_that_cannot_be_done_is_refused(tmp_path: Path, table: dict[str, object], named: str) -> None:
+    _write_pooling(tmp_path, table)
+    with pytest.raises(ModelError, match=f"pools by {named}, and only one of mean, cls, lasttoken can be read"):
+        loading.sentence_pooling(str(tmp_path))
+
+
+def test_the_pooling_of_a_hub_id_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write_pooling(tmp_path, {"pooling_mode": "cls"})
+    hub = {("someone/model", "1_Pooling/config.json"): str(tmp_path / "1_Pooling" / "config.json")}
+    monkeypatch.setattr("transformers.utils.cached_file", lambda model, name, **_: hub.get((model, name)))
+    assert loading.sentence_pooling("someone/model") == "cls"
+    assert loading.sentence_pooling("someone/else") == "mean"
+
+
+def test_the_pooling_of_no_model_at_all_says_what_would_be_one() -> None:
+    with pytest.raises(ModelError, match=r"no model that can be read in '/no/such/folder'"):
+        loading.sentence_pooling("/no/such/folder")
+
+
+def _write_pooling(folder: Path, table: dict[str, object]) -> None:
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(table))

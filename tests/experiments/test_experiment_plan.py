@@ -211,6 +211,7 @@ def test_a_backbones_size_counts_in_training_scoring_and_audits(smallest: Path) 
     [
         ("rankers=[{name='maxp', params={stridde=3}}]", "ranker 'maxp' has no parameter 'stridde'"),
         ("rankers=['maxq']", "no ranker 'maxq'. Did you mean 'maxp'"),
+        ("rankers=[{name='maxp', params={compat='publised'}}]", "compat is 'published', or left out, not 'publised'"),
         ("backbones.tiny.params.layer=1", "backbone 'tiny' has no parameter 'layer'"),
         ("untrained=[{label='e', name='embedding', params={pool=1}, score_on=['toy']}]", "has no parameter 'pool'"),
     ],

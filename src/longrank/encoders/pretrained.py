@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from longrank.chunking.tokenizers import MINILM_PACKAGE, SubwordTokenizer, WordTokenizer, minilm_folder
-from longrank.core.contracts import Tokenizer
 from longrank.core.errors import ModelError
 from longrank.core.fingerprint import file_hash
 from longrank.encoders.backbone import Backbone, Pooling
@@ -15,6 +14,15 @@ from longrank.encoders.rows import Specials
 
 PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_NO_DECODERS = frozenset({"xlnet", "bert-generation"})  # transformers lists them among causal models
+_OLDER_MODES = {  # keys of sentence-transformers before 6, and what it calls them now
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
 
 
 def minilm(*, layers: int | None = None, pooling: Pooling = "cls", hidden_dropout: float = 0.1) -> Backbone:
@@ -76,10 +84,7 @@ def model_config(model: str, remote_code: str | None = None) -> tuple[Any, dict[
         extra = code_arguments(model, table, remote_code)
         return AutoConfig.from_pretrained(model, **extra), extra
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(
-            f"no model that can be read in {model!r}: give a folder with config.json, model.safetensors and "
-            f"tokenizer.json, or a hub id ({_first_line(error)})"
-        ) from None
+        raise _unreadable(model, error) from None
 
 
 def safe_weights(maker: Any, model: str, **arguments: Any) -> tuple[Any, list[str]]:
@@ -106,12 +111,58 @@ def safe_weights(maker: Any, model: str, **arguments: Any) -> tuple[Any, list[st
 
 
 def sentence_pooling(model: str) -> Pooling:
-    """The pooling that a folder of sentence-transformers says it was trained with; the mean where it says nothing."""
-    path = Path(model) / "1_Pooling" / "config.json"
-    facts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    if facts.get("pooling_mode_cls_token"):
-        return "cls"
-    return "last" if facts.get("pooling_mode_lasttoken") else "mean"
+    """The pooling that a sentence-transformers model says it was trained with; the mean where it says nothing."""
+    modes = _sentence_modes(model)
+    known: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
+    if len(modes) != 1 or modes[0] not in known:
+        raise ModelError(
+            f"{model} pools by {' and '.join(map(repr, modes))}, and only one of {', '.join(known)} can be read: "
+            f"choose another model, or say how to read this one (name 'pretrained', pooling 'mean', 'cls' or 'last')"
+        )
+    return known[modes[0]]
+
+
+def is_causal(config: Any) -> bool:
+    """Whether a token sees only what stands before it, so that the first state is the same whatever follows.
+
+    Types that also guess masked words (BERT and its kin) are decoders only where the config says so.
+    """
+    from transformers.models.auto import modeling_auto as known
+
+    if getattr(config, "is_decoder", False):
+        return True
+    if getattr(config, "use_bidirectional_attention", False) is True or getattr(config, "is_causal", None) is False:
+        return False  # EmbeddingGemma
+    both_ways = {*known.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *_NO_DECODERS}
+    return config.model_type in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and config.model_type not in both_ways
+
+
+def _sentence_modes(model: str) -> list[str]:
+    """The names of a model's poolings, which are put end to end; older files have a yes or no for each."""
+    path = _file_of(model, "1_Pooling/config.json")
+    facts = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
+    named = facts.get("pooling_mode")
+    if named is None:
+        named = [name for key, name in _OLDER_MODES.items() if facts.get(key)] or "mean"
+    return [named] if isinstance(named, str) else list(named)
+
+
+def _file_of(model: str, name: str) -> Path | None:
+    """A file of a folder or of a hub id; None where it has no such file."""
+    from transformers.utils import cached_file
+
+    try:
+        found = cached_file(model, name, _raise_exceptions_for_missing_entries=False)
+    except OSError as error:
+        raise _unreadable(model, error) from None
+    return None if found is None else Path(found)
+
+
+def _unreadable(model: str, error: Exception) -> ModelError:
+    return ModelError(
+        f"no model that can be read in {model!r}: give a folder with config.json, model.safetensors and "
+        f"tokenizer.json, or a hub id ({_first_line(error)})"
+    )
 
 
 def _first_line(error: Exception) -> str:
@@ -147,28 +198,23 @@ def _facts(folder: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _tokenizer(model: str, facts: dict[str, Any]) -> Tokenizer:
+def _tokenizer(model: str, facts: dict[str, Any]) -> WordTokenizer | SubwordTokenizer:
     if facts.get("tokenizer") == "words-v1":
         return WordTokenizer(facts["vocabulary_size"])
-    path = Path(model) / "tokenizer.json"
-    if not path.is_file():
-        from transformers.utils import cached_file
-
-        found = cached_file(model, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
-        if found is None:
-            raise ModelError(f"{model} has no tokenizer.json: save its tokenizer with transformers' fast classes")
-        path = Path(found)
+    path = _file_of(model, "tokenizer.json")
+    if path is None:
+        raise ModelError(f"{model} has no tokenizer.json: save its tokenizer with transformers' fast classes")
     is_minilm = path.parent.parent.name == MINILM_PACKAGE
     return SubwordTokenizer(path, name=facts.get("tokenizer") or ("bert-uncased" if is_minilm else Path(model).name))
 
 
-def _specials(config: Any, tokenizer: Tokenizer) -> Specials:
+def _specials(config: Any, tokenizer: WordTokenizer | SubwordTokenizer) -> Specials:
+    if is_causal(config):
+        return Specials(cls=None, sep=None, pad=config.pad_token_id or 0)
     if isinstance(tokenizer, WordTokenizer):
         return Specials(cls=1, sep=2, pad=0)
-    if not isinstance(tokenizer, SubwordTokenizer) or _causal(config):
-        return Specials(cls=None, sep=None, pad=config.pad_token_id or 0)
     _check_vocabulary(config, tokenizer)
-    cls, sep = (_first_known(tokenizer, names) for names in (("[CLS]", "<s>"), ("[SEP]", "</s>")))
+    cls, sep = (_framing(tokenizer, names) for names in (("[CLS]", "<s>"), ("[SEP]", "</s>")))
     return Specials(cls=cls, sep=sep, pad=config.pad_token_id or 0)
 
 
@@ -177,14 +223,16 @@ def _check_vocabulary(config: Any, tokenizer: SubwordTokenizer) -> None:
     remedy = "they do not match: put the tokenizer.json of this model beside its weights"
     if not config.vocab_size // 2 <= tokenizer.vocabulary_size <= config.vocab_size:
         raise ModelError(f"the tokenizer has {tokenizer.vocabulary_size} ids, the model {config.vocab_size}: {remedy}")
-    padding, expected = _first_known(tokenizer, ("[PAD]", "<pad>")), getattr(config, "pad_token_id", None)
-    if padding is not None and expected is not None and padding != expected:
-        raise ModelError(f"the tokenizer pads with id {padding}, the model with {expected}: {remedy}")
+    padding, expected = _known(tokenizer, ("[PAD]", "<pad>")), getattr(config, "pad_token_id", None)
+    if padding and expected is not None and expected not in padding:
+        raise ModelError(f"the tokenizer pads with id {padding[0]}, the model with {expected}: {remedy}")
 
 
-def _first_known(tokenizer: SubwordTokenizer, names: tuple[str, ...]) -> int | None:
-    return next((found for name in names if (found := tokenizer.id_of(name)) is not None), None)
+def _framing(tokenizer: SubwordTokenizer, names: tuple[str, ...]) -> int | None:
+    """The one of these tokens that a text is framed with, else the first that is known: MPNet's file has both kinds."""
+    known = _known(tokenizer, names)
+    return next((token for token in known if token in tokenizer.frame), known[0] if known else None)
 
 
-def _causal(config: Any) -> bool:
-    return bool(getattr(config, "is_decoder", False)) or config.model_type in {"llama", "mistral", "qwen2", "qwen3"}
+def _known(tokenizer: SubwordTokenizer, names: tuple[str, ...]) -> list[int]:
+    return [found for name in names if (found := tokenizer.id_of(name)) is not None]

@@ -7,7 +7,6 @@ from typing import Any
 
 from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import file_hash, plain
-from longrank.core.registry import Registry
 from longrank.core.settings import parse_settings
 from longrank.experiments.costs import Work, train_work
 from longrank.experiments.settings import BackboneSettings, Experiment, RankerSettings, ReadingSettings
@@ -111,7 +110,7 @@ class Inputs:
         """The step in which a chat model grades pieces; its budget and its cache are no part of what the step is."""
         from longrank.chat.registry import CHATS, without_money
 
-        check_params(CHATS, asked.spec.name, asked.spec.params)
+        CHATS.check(asked.spec.name, asked.spec.params)
         settings = {
             "chat": plain(without_money(asked.spec)),
             "sample": asked.sample,
@@ -132,7 +131,7 @@ def backbone_table(backbone: BackboneSettings) -> dict[str, Any]:
     """Name and params of a backbone, checked."""
     from longrank.encoders.registry import BACKBONES
 
-    check_params(BACKBONES, backbone.name, backbone.params)
+    BACKBONES.check(backbone.name, backbone.params)
     return {"name": backbone.name, "params": plain(backbone.params)}
 
 
@@ -140,7 +139,7 @@ def ranker_table(ranker: RankerSettings, reading: ReadingSettings) -> dict[str, 
     """Name and params of a ranker, checked, with the lengths it is to read."""
     from longrank.rankers.zoo import RANKERS
 
-    check_params(RANKERS, ranker.name, ranker.params)
+    RANKERS.check(ranker.name, ranker.params)
     params = {**_reading_params(ranker.name, reading), **plain(ranker.spec_params)}
     return {"name": ranker.name, "params": params}
 
@@ -154,14 +153,6 @@ def _reading_params(ranker: str, reading: ReadingSettings) -> dict[str, Any]:
     from longrank.rankers.zoo import RANKERS
 
     return reading.params(ranker, list(inspect.signature(RANKERS[ranker].make).parameters))
-
-
-def check_params(registry: Registry[Any], name: str, params: Mapping[str, Any]) -> None:
-    """Refuse parameters that a maker does not have, before anything is run."""
-    known = inspect.signature(registry[name].make).parameters
-    wrong = next((param for param in params if param not in known), None)
-    if wrong is not None:
-        raise SettingsError(f"{registry.kind} {name!r} has no parameter {wrong!r}. Known: {', '.join(known)}")
 
 
 def _world(source: ToySource) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from longrank.core.fingerprint import fingerprint, plain
 from longrank.core.settings import parse_settings
 from longrank.core.types import Spec
 from longrank.experiments.costs import Work, score_work, train_work, untrained_work
-from longrank.experiments.inputs import Inputs, backbone_table, check_params, known_size, length_params, ranker_table
+from longrank.experiments.inputs import Inputs, backbone_table, known_size, length_params, ranker_table
 from longrank.experiments.records import ENSEMBLE
 from longrank.experiments.settings import (
     Experiment,
@@ -110,7 +110,7 @@ class _Planner:
     def _untrained(self, ranker: UntrainedSettings) -> Iterator[Cell]:
         from longrank.rankers.ready import READY
 
-        check_params(READY, ranker.name, ranker.params)
+        READY.check(ranker.name, ranker.params)
         scoring = self.experiment.scoring
         shaping = _without_money(ranker.spec)
         for name in ranker.score_on:

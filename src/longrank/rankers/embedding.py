@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from longrank.chunking.batching import token_budget_batches
-from longrank.chunking.splitters import EvenWindows, Greedy, Sliding, Truncate
+from longrank.chunking.splitters import EvenWindows, Greedy, Sliding, Truncate, positive
 from longrank.core.contracts import Splitter
 from longrank.core.errors import BadScore, ModelError, TruncatedInput
 from longrank.core.types import Document, IntArray, Query, Scores, SplitText, TokenSpan
@@ -47,6 +47,7 @@ class EmbeddingRanker(nn.Module):
         strict: bool = False,
     ) -> None:
         super().__init__()
+        positive(query_tokens=query_tokens)
         self.backbone = backbone
         self.splitter = splitter
         self.chunks: ChunkPooling = chunks

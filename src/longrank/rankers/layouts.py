@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from longrank.chunking.splitters import positive
 from longrank.core.types import IntArray, SplitText, TokenizedText
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Encoded, Row, Specials
@@ -151,6 +152,9 @@ class Selected:
 
     inner: Layout
     keep: int
+
+    def __post_init__(self) -> None:
+        positive(keep=self.keep)
 
     @property
     def query_tokens(self) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from longrank.chunking.splitters import positive
 from longrank.core.contracts import Splitter
 from longrank.core.errors import ModelError, TruncatedInput
 from longrank.core.types import Document, Query, Scores, Spec, SplitText
@@ -85,6 +86,7 @@ class NeuralRanker(nn.Module):
 
 
 def _check_fits(splitter: Splitter, layout: Layout, backbone: Backbone) -> None:
+    positive(query_tokens=layout.query_tokens)
     fixed = layout.query_tokens + backbone.specials.framing
     if fixed + splitter.longest > backbone.max_tokens:
         raise ModelError(

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from longrank.core.errors import MissingExtra, ModelError
 from longrank.core.types import Run
 from longrank.encoders.backbone import Backbone
-from longrank.encoders.packed import PACKABLE
+from longrank.encoders.packed import PACKABLE, type_embeddings
 from longrank.encoders.padded import encode_padded
 from longrank.encoders.rows import Encoded, Needs, Row
 from longrank.rankers.embedding import EmbeddingRanker
@@ -272,7 +272,7 @@ class PlainBert(nn.Module):
         """States of the last layer [rows, tokens, dim]."""
         parts = self.model.embeddings
         positions = torch.arange(ids.shape[1])
-        summed = parts.word_embeddings(ids) + parts.position_embeddings(positions) + parts.token_type_embeddings(types)
+        summed = parts.word_embeddings(ids) + parts.position_embeddings(positions) + type_embeddings(parts, types)
         project = getattr(self.model, "embeddings_project", None) or nn.Identity()
         states: Tensor = project(parts.LayerNorm(summed))
         shut = (1 - mask)[:, None, None, :] * -1e9

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from longrank.chunking.splitters import positive
 from longrank.encoders.rows import Needs
 from longrank.rankers import masked
 from longrank.rankers.aggregators.contract import text_states
@@ -103,6 +104,7 @@ class Pacrr(nn.Module):
 
     def __init__(self, dim: int, *, layers: int, query_tokens: int = 32, over_real: bool = False) -> None:
         super().__init__()
+        positive(query_tokens=query_tokens)
         self.query_tokens = query_tokens
         self.ngrams = nn.ModuleList(nn.Conv2d(layers + 1, 32, size) for size in _NGRAMS)
         self.summary = Summary("mean", over_real=over_real)

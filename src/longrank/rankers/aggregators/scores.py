@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from longrank.chunking.splitters import positive
 from longrank.encoders.rows import Needs
 from longrank.rankers import masked
 from longrank.rankers.aggregators.contract import Head, Parts
@@ -91,6 +92,7 @@ class TopScores(nn.Module):
 
     def __init__(self, dim: int, *, k: int = 3) -> None:
         super().__init__()
+        positive(k=k)
         self.k = k
         self.head = Head(dim)
         self.combine = nn.Parameter(torch.full((k,), 1 / k))

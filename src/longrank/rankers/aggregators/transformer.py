@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from longrank.core.errors import ModelError
+from longrank.encoders.pretrained import is_causal
 from longrank.encoders.rows import Needs
 from longrank.rankers import masked
 from longrank.rankers.aggregators.contract import Head, text_states
@@ -152,7 +153,7 @@ def _has_pooler(model: Any) -> bool:
 
 def _check_encoder(model: Any) -> None:
     config = model.config
-    if getattr(config, "is_encoder_decoder", False) or config.model_type in {"llama", "mistral", "qwen2", "qwen3"}:
+    if getattr(config, "is_encoder_decoder", False) or is_causal(config):
         raise ModelError(
             f"a model of type {config.model_type!r} cannot read chunk vectors: its first position does not see the "
             f"others, or it has no first position to read. Use a BERT-type encoder"
