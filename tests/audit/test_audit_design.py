@@ -166,6 +166,21 @@ def test_a_collection_gives_gold_spans_short_documents_and_counts_the_rest() -> 
     assert "A short answer." not in found.hard["whole0"]
 
 
+def test_unjudged_copies_of_the_evidence_are_neither_hard_passages_nor_filler() -> None:
+    mixed = _mixed_collection(short=7)
+    copies = {
+        "copy": Document("copy", "a  SHORT answer."),
+        "around": Document("around", "It was asked and asked again. The answer is here. So it was said, at last."),
+        "copied long": Document("copied long", mixed.documents["long"].text),
+    }
+    found = _source_of(replace(mixed, documents={**copies, **mixed.documents}))
+    assert found.barred["whole0"] == {"short", "long", "copy", "copied long"}
+    assert found.barred["spanned"] == {"long", "around", "copied long"}
+    assert {passage for passage in found.hard["spanned"] if "answer is here" in passage} == set()
+    assert "a  SHORT answer." not in found.hard["whole0"]
+    assert "a  SHORT answer." in found.hard["spanned"]
+
+
 def test_too_few_queries_for_a_verdict_are_refused_with_the_reasons() -> None:
     why = "no relevant document: 1, evidence too long or unknown: 1"
     with pytest.raises(
