@@ -111,10 +111,10 @@ def test_settings_that_cannot_be_audited_are_refused(wrong: dict[str, object]) -
         AuditSettings.model_validate(wrong)
 
 
-def test_the_tolerance_is_stricter_with_a_thousand_queries() -> None:
-    assert AuditSettings().epsilon == 0.10
-    assert AuditSettings(queries=1000).epsilon == 0.05
-    assert AuditSettings(queries=1000, tolerance=0.2).epsilon == 0.2
+def test_the_tolerance_is_stricter_with_a_thousand_answers() -> None:
+    assert AuditSettings(queries=1000).epsilon(999) == 0.10
+    assert AuditSettings(queries=1000).epsilon(1000) == 0.05
+    assert AuditSettings(queries=1000, tolerance=0.2).epsilon(1000) == 0.2
 
 
 def test_toy_filler_names_no_entity_that_is_asked_about() -> None:

@@ -248,6 +248,11 @@ def test_more_than_the_whole_signal_is_said_to_be_all_of_it_and_why(planted: tup
     assert found.reason.endswith(ending)
 
 
+def test_the_tolerance_follows_the_queries_answered_and_not_those_asked_for() -> None:
+    settings = AuditSettings(queries=1000, slots=3, lengths=(256,), draws=199)
+    assert judge(_answers((0.5, 0.5, 0.5), isolated=0.8, absent=0.15), settings).tolerance == 0.10  # twenty queries
+
+
 def test_a_budget_stops_before_it_is_exceeded_and_the_next_run_goes_on(
     tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
 ) -> None:

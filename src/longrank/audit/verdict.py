@@ -93,7 +93,7 @@ class Findings:
 
 def judge(responses: Responses, settings: AuditSettings) -> Findings:
     """The findings of an audit; incomplete responses get no verdict."""
-    tolerance = settings.epsilon
+    tolerance = settings.epsilon(len(responses.records))
     if not responses.complete:
         reason = missing_reason(responses)
         return Findings(Outcome.not_auditable, reason, len(responses.records), tolerance, ())
