@@ -248,6 +248,16 @@ def test_more_than_the_whole_signal_is_said_to_be_all_of_it_and_why(planted: tup
     assert found.reason.endswith(ending)
 
 
+def test_robust_is_said_of_each_place_against_the_average_and_of_no_more() -> None:
+    settings = AuditSettings(queries=20, slots=3, lengths=(256,), draws=199)
+    found = judge(_answers((0.539, 0.461, 0.539), isolated=0.8, absent=0.15), settings)  # .04, -.08, .04 of .65
+    assert found.outcome is Outcome.robust
+    assert found.lost is not None
+    assert found.lost.value > 0.10
+    assert "within 10% of the average place" in found.reason
+    assert "the best and the worst differ by 20% of the usable signal at most" in found.reason
+
+
 def test_the_tolerance_follows_the_queries_answered_and_not_those_asked_for() -> None:
     settings = AuditSettings(queries=1000, slots=3, lengths=(256,), draws=199)
     assert judge(_answers((0.5, 0.5, 0.5), isolated=0.8, absent=0.15), settings).tolerance == 0.10  # twenty queries

@@ -37,7 +37,7 @@ class Trial:
 
     @property
     def passes(self) -> bool:
-        """Whether position was shown to cost no more than the tolerance."""
+        """Whether every place was shown to be within the tolerance of the average place."""
         return self.audit.findings.outcome is Outcome.robust
 
 

@@ -232,8 +232,9 @@ def _reason(findings: Findings) -> str:
             "position could cost. Is this the right ranker for these texts?"
         )
     if findings.outcome is Outcome.robust:
-        kept = f"Wherever the relevant passage stands, the ranker keeps its quality within {findings.tolerance:.0%}."
-        return f"{kept} {_dilution_sentence(findings)}".rstrip()
+        kept = f"Wherever the relevant passage stands, the ranker's quality is {_near(findings)}"
+        apart = f"the best and the worst differ by {2 * findings.tolerance:.0%} of the usable signal at most"
+        return f"{kept}, so that {apart}. {_dilution_sentence(findings)}".rstrip()
     if findings.outcome is Outcome.inconclusive:
         return _open_sentence(findings)
     worst = max(
@@ -246,15 +247,18 @@ def _reason(findings: Findings) -> str:
 def _open_sentence(findings: Findings) -> str:
     if findings.queries_needed is not None:
         return (
-            f"{findings.queries} queries cannot tell whether position costs more than {findings.tolerance:.0%} of the "
-            f"usable signal: about {findings.queries_needed} are needed."
+            f"{findings.queries} queries cannot tell whether every place is {_near(findings)}: about "
+            f"{findings.queries_needed} are needed."
         )
     mute = [str(found.length) for found in findings.by_length if found.outcome is Outcome.not_auditable]
     return (
         f"Among documents of {' and '.join(mute)} tokens the relevant passage alone is not ranked above an irrelevant "
-        "document, so nothing can be said of them; at the other lengths position costs no more than "
-        f"{findings.tolerance:.0%} of the usable signal."
+        f"document, so nothing can be said of them; at the other lengths every place is {_near(findings)}."
     )
+
+
+def _near(findings: Findings) -> str:
+    return f"within {findings.tolerance:.0%} of the average place"
 
 
 def _dilution_sentence(findings: Findings) -> str:

@@ -11,7 +11,7 @@ from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, Va
 from longrank.reports.svg import FIRST, INK, SECOND, drawing, to_svg
 
 VERDICTS = {
-    Outcome.robust: "Robust: position does not matter",
+    Outcome.robust: "Robust: every place is near the average",
     Outcome.biased: "Biased: position matters",
     Outcome.inconclusive: "Inconclusive: more queries are needed",
     Outcome.not_auditable: "Not auditable",
