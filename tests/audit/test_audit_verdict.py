@@ -258,6 +258,40 @@ def test_robust_is_said_of_each_place_against_the_average_and_of_no_more() -> No
     assert "the best and the worst differ by 20% of the usable signal at most" in found.reason
 
 
+def _one_slot_off(share: float, *, queries: int) -> Responses:
+    """Noisy answers with a usable signal of .65 and the third of five slots so much of it below the mean of all."""
+    rng = np.random.default_rng(1)
+    noise = rng.normal(0, 0.1, (queries, 5))
+    table = noise - noise.mean(axis=0)
+    curve = 0.5 - 0.65 * share * np.array([0, 0, 1.25, 0, 0])  # 5/4: the slot pulls the mean down by a quarter
+    records = [
+        QueryResponse(
+            f"q{n}", (LengthResponse(256, tuple(row), (0.0,) * 5, isolated, 0.15, (row[0], row[-1])),), rerun=0.0
+        )
+        for n, (row, isolated) in enumerate(zip((curve + table).tolist(), rng.normal(0.8, 0.1, queries), strict=True))
+    ]
+    return Responses(tuple(records), queries)
+
+
+def test_the_queries_needed_follow_from_the_room_that_the_worst_place_leaves() -> None:
+    settings = AuditSettings(slots=5, lengths=(256,), draws=199)
+    found = judge(_one_slot_off(0.08, queries=60), settings)
+    assert found.outcome is Outcome.inconclusive
+    assert found.queries_needed is not None
+    # the band reaches .047 of the signal to either side and .02 is left for it: 60 x (.047 / .02)^2 = 331
+    assert 250 < found.queries_needed < 400
+    assert judge(_one_slot_off(0.08, queries=150), settings).outcome is Outcome.inconclusive
+    assert judge(_one_slot_off(0.08, queries=found.queries_needed + 50), settings).outcome is Outcome.robust
+
+
+def test_more_queries_are_not_asked_for_where_a_place_is_too_far_off() -> None:
+    found = judge(_one_slot_off(0.13, queries=60), AuditSettings(slots=5, lengths=(256,), draws=199))
+    assert found.outcome is Outcome.inconclusive
+    assert found.queries_needed is None
+    assert "more are not expected to show that every place is within 10% of the average place" in found.reason
+    assert "slot 3 of 5 is 13% off it" in found.reason
+
+
 def test_the_tolerance_follows_the_queries_answered_and_not_those_asked_for() -> None:
     settings = AuditSettings(queries=1000, slots=3, lengths=(256,), draws=199)
     assert judge(_answers((0.5, 0.5, 0.5), isolated=0.8, absent=0.15), settings).tolerance == 0.10  # twenty queries

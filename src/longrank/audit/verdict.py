@@ -80,9 +80,17 @@ class Findings:
 
     @property
     def queries_needed(self) -> int | None:
-        """Queries that would settle an inconclusive audit."""
-        needed = [found.queries_needed for found in self.by_length if found.queries_needed]
-        return max(needed) if needed and self.outcome is Outcome.inconclusive else None
+        """Queries that would settle an inconclusive audit; None where no number of them is expected to."""
+        if self.outcome is not Outcome.inconclusive or self.too_far_off:
+            return None
+        return max((found.queries_needed for found in self.by_length if found.queries_needed), default=None)
+
+    @property
+    def too_far_off(self) -> tuple[LengthFindings, ...]:
+        """Lengths at which a place is so far off the average that no number of queries will show the ranker robust."""
+        return tuple(
+            found for found in self.by_length if found.outcome is Outcome.inconclusive and found.queries_needed is None
+        )
 
     @property
     def lost(self) -> Estimate | None:
@@ -190,12 +198,19 @@ def _settled(found: LengthFindings, responses: Responses, tolerance: float) -> L
     return replace(found, queries_needed=_needed(found, responses, allowed))
 
 
-def _needed(found: LengthFindings, responses: Responses, allowed: float) -> int:
-    """Queries at which first against last would be told apart and the band would fit, at least half as many again."""
+def _needed(found: LengthFindings, responses: Responses, allowed: float) -> int | None:
+    """Queries at which first against last would be told apart and the band would fit, at least half as many again.
+
+    None where a hundred times as many would not make it fit: a slot that is surely off the mean of all is about as far
+    off as the tolerance, or farther.
+    """
     table, queries = responses.planted(found.length), len(responses.records)
     spread = float((table[:, 0] - table[:, -1]).std(ddof=1))
-    reach = float((found.deviation.high - found.deviation.low).max() / 2)
-    by_band = queries * (reach / allowed) ** 2
+    off, reach = np.abs(found.deviation.mean), (found.deviation.high - found.deviation.low) / 2
+    room = allowed - np.where(off > reach, off, 0.0)  # a slot whose band holds the mean may be off by chance
+    if (reach >= 10 * room).any():
+        return None
+    by_band = queries * float((reach / room).max()) ** 2
     return math.ceil(max(_POWER_FACTOR * spread**2 / allowed**2, by_band, 1.5 * queries))
 
 
@@ -245,6 +260,14 @@ def _reason(findings: Findings) -> str:
 
 
 def _open_sentence(findings: Findings) -> str:
+    if findings.too_far_off:
+        found = findings.too_far_off[0]
+        off = np.abs(found.deviation.mean) / found.signal.value
+        return (
+            f"{findings.queries} queries do not prove a bias, and more are not expected to show that every place is "
+            f"{_near(findings)}: in documents of {found.length} tokens slot {off.argmax() + 1} of {len(off)} is "
+            f"{off.max():.0%} off it."
+        )
     if findings.queries_needed is not None:
         return (
             f"{findings.queries} queries cannot tell whether every place is {_near(findings)}: about "
