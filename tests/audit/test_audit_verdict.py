@@ -138,10 +138,15 @@ def test_a_document_without_evidence_ranks_as_chance_says(design: AuditDesign) -
     assert abs(np.mean(values) - expected_absent(20)) < 3 * 0.22 / np.sqrt(40)
 
 
-def test_mid_ranks_and_margins_by_hand() -> None:
+def test_a_ranker_that_gives_every_document_the_same_score_is_at_the_chance_that_the_card_prints() -> None:
+    assert reciprocal_rank(1.0, [1.0] * 20) == pytest.approx(expected_absent(20))
+
+
+def test_reciprocal_ranks_and_margins_by_hand() -> None:
     assert reciprocal_rank(5.0, [1.0, 2.0]) == 1.0
-    assert reciprocal_rank(1.0, [1.0, 1.0, 1.0]) == 1 / 2.5
-    assert reciprocal_rank(1.0, [1.0 + 1e-12]) == 1 / 1.5  # the same as float32
+    assert reciprocal_rank(1.0, [3.0, 0.0, 2.0]) == 1 / 3
+    assert reciprocal_rank(1.0, [1.0, 1.0, 1.0]) == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    assert reciprocal_rank(1.0, [1.0 + 1e-12]) == 0.75  # the same as float32
     assert margin(4.0, [1.0, 2.0, 3.0]) == 2.0  # mean 2, deviation 1
     assert margin(4.0, [2.0, 2.0]) == 0.0
 
