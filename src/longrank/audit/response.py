@@ -1,8 +1,8 @@
 """What a ranker answers to a design: reciprocal ranks and margins by query, length and slot, kept on disk as they come.
 
 A planted document is ranked among the distractors, one at a time; the orders of its ties are averaged. Every distinct
-document of a query is scored once, in one call. A query whose answer cannot be used is counted with its reason and asked
-again when the audit is run again; nothing is ever filled in for it.
+document of a query is scored once, in one call. A query whose answer cannot be used is counted with its reason and
+asked again when the audit is run again; nothing is ever filled in for it.
 """
 
 import json

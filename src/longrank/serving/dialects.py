@@ -25,8 +25,9 @@ def _whole(value: Any) -> Any:
 
 def _not_too_many(documents: Any, info: ValidationInfo) -> Any:
     """The documents as they were sent, before anything is made of them; ``info.context`` is their greatest number."""
-    if isinstance(documents, list) and len(documents) > info.context:
-        raise Refusal(413, f"{len(documents)} documents were sent and {info.context} is the most: send them in parts")
+    most: Any = info.context
+    if isinstance(documents, list) and len(documents) > most:
+        raise Refusal(413, f"{len(documents)} documents were sent and {most} is the most: send them in parts")
     return documents
 
 
