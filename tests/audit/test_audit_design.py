@@ -111,10 +111,10 @@ def test_settings_that_cannot_be_audited_are_refused(wrong: dict[str, object]) -
         AuditSettings.model_validate(wrong)
 
 
-def test_the_tolerance_is_stricter_with_a_thousand_queries() -> None:
-    assert AuditSettings().epsilon == 0.10
-    assert AuditSettings(queries=1000).epsilon == 0.05
-    assert AuditSettings(queries=1000, tolerance=0.2).epsilon == 0.2
+def test_the_tolerance_is_stricter_with_a_thousand_answers() -> None:
+    assert AuditSettings(queries=1000).epsilon(999) == 0.10
+    assert AuditSettings(queries=1000).epsilon(1000) == 0.05
+    assert AuditSettings(queries=1000, tolerance=0.2).epsilon(1000) == 0.2
 
 
 def test_toy_filler_names_no_entity_that_is_asked_about() -> None:
@@ -164,6 +164,21 @@ def test_a_collection_gives_gold_spans_short_documents_and_counts_the_rest() -> 
     assert dict(found.left_out) == {"no relevant document": 1, "evidence too long or unknown": 1}
     assert not any("The answer" in passage for passage in found.hard["spanned"])
     assert "A short answer." not in found.hard["whole0"]
+
+
+def test_unjudged_copies_of_the_evidence_are_neither_hard_passages_nor_filler() -> None:
+    mixed = _mixed_collection(short=7)
+    copies = {
+        "copy": Document("copy", "a  SHORT answer."),
+        "around": Document("around", "It was asked and asked again. The answer is here. So it was said, at last."),
+        "copied long": Document("copied long", mixed.documents["long"].text),
+    }
+    found = _source_of(replace(mixed, documents={**copies, **mixed.documents}))
+    assert found.barred["whole0"] == {"short", "long", "copy", "copied long"}
+    assert found.barred["spanned"] == {"long", "around", "copied long"}
+    assert {passage for passage in found.hard["spanned"] if "answer is here" in passage} == set()
+    assert "a  SHORT answer." not in found.hard["whole0"]
+    assert "a  SHORT answer." in found.hard["spanned"]
 
 
 def test_too_few_queries_for_a_verdict_are_refused_with_the_reasons() -> None:

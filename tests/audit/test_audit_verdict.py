@@ -138,10 +138,15 @@ def test_a_document_without_evidence_ranks_as_chance_says(design: AuditDesign) -
     assert abs(np.mean(values) - expected_absent(20)) < 3 * 0.22 / np.sqrt(40)
 
 
-def test_mid_ranks_and_margins_by_hand() -> None:
+def test_a_ranker_that_gives_every_document_the_same_score_is_at_the_chance_that_the_card_prints() -> None:
+    assert reciprocal_rank(1.0, [1.0] * 20) == pytest.approx(expected_absent(20))
+
+
+def test_reciprocal_ranks_and_margins_by_hand() -> None:
     assert reciprocal_rank(5.0, [1.0, 2.0]) == 1.0
-    assert reciprocal_rank(1.0, [1.0, 1.0, 1.0]) == 1 / 2.5
-    assert reciprocal_rank(1.0, [1.0 + 1e-12]) == 1 / 1.5  # the same as float32
+    assert reciprocal_rank(1.0, [3.0, 0.0, 2.0]) == 1 / 3
+    assert reciprocal_rank(1.0, [1.0, 1.0, 1.0]) == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    assert reciprocal_rank(1.0, [1.0 + 1e-12]) == 0.75  # the same as float32
     assert margin(4.0, [1.0, 2.0, 3.0]) == 2.0  # mean 2, deviation 1
     assert margin(4.0, [2.0, 2.0]) == 0.0
 
@@ -246,6 +251,55 @@ def test_more_than_the_whole_signal_is_said_to_be_all_of_it_and_why(planted: tup
     assert found.lost.value > 1
     assert "loses all of the usable signal (95% interval over 100%)" in found.reason
     assert found.reason.endswith(ending)
+
+
+def test_robust_is_said_of_each_place_against_the_average_and_of_no_more() -> None:
+    settings = AuditSettings(queries=20, slots=3, lengths=(256,), draws=199)
+    found = judge(_answers((0.539, 0.461, 0.539), isolated=0.8, absent=0.15), settings)  # .04, -.08, .04 of .65
+    assert found.outcome is Outcome.robust
+    assert found.lost is not None
+    assert found.lost.value > 0.10
+    assert "within 10% of the average place" in found.reason
+    assert "the best and the worst differ by 20% of the usable signal at most" in found.reason
+
+
+def _one_slot_off(share: float, *, queries: int) -> Responses:
+    """Noisy answers with a usable signal of .65 and the third of five slots so much of it below the mean of all."""
+    rng = np.random.default_rng(1)
+    noise = rng.normal(0, 0.1, (queries, 5))
+    table = noise - noise.mean(axis=0)
+    curve = 0.5 - 0.65 * share * np.array([0, 0, 1.25, 0, 0])  # 5/4: the slot pulls the mean down by a quarter
+    records = [
+        QueryResponse(
+            f"q{n}", (LengthResponse(256, tuple(row), (0.0,) * 5, isolated, 0.15, (row[0], row[-1])),), rerun=0.0
+        )
+        for n, (row, isolated) in enumerate(zip((curve + table).tolist(), rng.normal(0.8, 0.1, queries), strict=True))
+    ]
+    return Responses(tuple(records), queries)
+
+
+def test_the_queries_needed_follow_from_the_room_that_the_worst_place_leaves() -> None:
+    settings = AuditSettings(slots=5, lengths=(256,), draws=199)
+    found = judge(_one_slot_off(0.08, queries=60), settings)
+    assert found.outcome is Outcome.inconclusive
+    assert found.queries_needed is not None
+    # the band reaches .047 of the signal to either side and .02 is left for it: 60 x (.047 / .02)^2 = 331
+    assert 250 < found.queries_needed < 400
+    assert judge(_one_slot_off(0.08, queries=150), settings).outcome is Outcome.inconclusive
+    assert judge(_one_slot_off(0.08, queries=found.queries_needed + 50), settings).outcome is Outcome.robust
+
+
+def test_more_queries_are_not_asked_for_where_a_place_is_too_far_off() -> None:
+    found = judge(_one_slot_off(0.13, queries=60), AuditSettings(slots=5, lengths=(256,), draws=199))
+    assert found.outcome is Outcome.inconclusive
+    assert found.queries_needed is None
+    assert "more are not expected to show that every place is within 10% of the average place" in found.reason
+    assert "slot 3 of 5 is 13% off it" in found.reason
+
+
+def test_the_tolerance_follows_the_queries_answered_and_not_those_asked_for() -> None:
+    settings = AuditSettings(queries=1000, slots=3, lengths=(256,), draws=199)
+    assert judge(_answers((0.5, 0.5, 0.5), isolated=0.8, absent=0.15), settings).tolerance == 0.10  # twenty queries
 
 
 def test_a_budget_stops_before_it_is_exceeded_and_the_next_run_goes_on(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 from itertools import combinations, pairwise
 
 import pytest
@@ -14,6 +15,9 @@ from longrank.serving.dialects import CohereRequest, RelevantSpans, order, parse
 from longrank.serving.explore import windows
 from longrank.serving.metrics import Meters
 from longrank.serving.readers import Part, Reading
+from longrank.serving.settings import ServeSettings
+
+SETTINGS = ServeSettings(ranker="tiny")
 
 PARTS = st.builds(
     lambda start, length, value: Part(CharSpan(start, start + length), value),
@@ -65,12 +69,46 @@ def test_a_refusal_never_quotes_a_text(query: str, text: str) -> None:
     secret = "secret" + query
     body = json.dumps({"query": [secret], "documents": {"x": text}, "top_n": secret}).encode("utf-8", "replace")
     with pytest.raises(Refusal) as refused:
-        parse(CohereRequest, body, status=400)
+        parse(CohereRequest, body, SETTINGS, status=400)
     assert "secret" not in refused.value.message
 
 
 def test_a_count_may_be_written_as_3_point_0() -> None:
-    assert parse(CohereRequest, b'{"query": "a", "documents": ["b"], "top_n": 3.0}', status=400).top_n == 3
+    assert parse(CohereRequest, b'{"query": "a", "documents": ["b"], "top_n": 3.0}', SETTINGS, status=400).top_n == 3
+
+
+@pytest.mark.parametrize(
+    ("start", "item", "words"),
+    [
+        ('{"query": "q", "documents": [', "1,", "more than 321000 values"),
+        ('{"query": "q", "documents": ["a"], "other": [', "[],", "more than 321000 values"),
+        ('{"query": "q", "documents": [', '{"text":""},', "83333 documents were sent and 10000 is the most"),
+    ],
+)
+def test_a_megabyte_of_small_values_is_refused_in_little_memory(start: str, item: str, words: str) -> None:
+    body = (start + (item * (1_000_000 // len(item)))[:-1] + "]}").encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refusal, match=words) as refused:
+            parse(CohereRequest, body, SETTINGS, status=400)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+    assert refused.value.status == 413
+
+
+def test_only_the_first_wrong_document_is_looked_at() -> None:
+    body = json.dumps({"query": "q", "documents": ["fine", *[1] * 9_000]}).encode()
+    with pytest.raises(Refusal, match=r"documents\.1") as refused:
+        parse(CohereRequest, body, SETTINGS, status=400)
+    assert "documents.2" not in refused.value.message
+
+
+@pytest.mark.parametrize("text", ["[a, {b}], " * 2_000, '\\", "' * 2_000, '\\\\", ' * 2_000 + "\\"])
+def test_separators_inside_a_text_are_no_values(text: str) -> None:
+    settings = ServeSettings(ranker="tiny", max_documents=1)  # at most 1,032 values
+    body = json.dumps({"query": "q", "documents": [text]}).encode()
+    assert parse(CohereRequest, body, settings, status=400).texts == [text]
 
 
 @given(st.integers(0, 900))

@@ -1,6 +1,7 @@
 """Steps of several requests, however they are mixed, give the scores that the ranker gives at once."""
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -175,6 +176,13 @@ def test_tokens_made_in_pieces_are_those_of_the_whole_text(text: str, piece: int
         assert np.array_equal(whole.ids, pieces.ids)
         assert np.array_equal(whole.char_starts, pieces.char_starts)
         assert np.array_equal(whole.char_stops, pieces.char_stops)
+
+
+def test_a_text_that_ends_in_much_white_space_is_read_at_once() -> None:
+    text = "word " * 4_000 + " " * 100_000
+    before = time.perf_counter()
+    assert len(PatientTokenizer(WordTokenizer()).tokenize(text)) == 4_000
+    assert time.perf_counter() - before < 5  # a search that looks ahead from every space takes a minute
 
 
 class FirstWordTokenizer:

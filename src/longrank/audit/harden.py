@@ -37,7 +37,7 @@ class Trial:
 
     @property
     def passes(self) -> bool:
-        """Whether position was shown to cost no more than the tolerance."""
+        """Whether every place was shown to be within the tolerance of the average place."""
         return self.audit.findings.outcome is Outcome.robust
 
 
@@ -78,7 +78,7 @@ class Hardened:
         return f"No wrapper passed. {self._least_lost()}A ranker trained on late evidence is the other way."
 
     def _least_lost(self) -> str:
-        """The variant that may pass with more queries, and how many."""
+        """The variant that comes closest, and how many queries it may pass with where more would do."""
         by_loss = [
             (lost.value, trial)
             for trial in self.trials[1:]
@@ -89,7 +89,8 @@ class Hardened:
         value, trial = min(by_loss, key=lambda found: found[0])
         label = "" if trial.wrapper is None else trial.wrapper.name
         needed = trial.audit.findings.queries_needed
-        return f"{label} lost least ({min(1.0, value):.0%}) and may pass with {needed or 'more'} queries. "
+        may = f" and may pass with {needed} queries" if needed else ""
+        return f"{label} lost least ({min(1.0, value):.0%}){may}. "
 
 
 class HardenedSettings(Settings):

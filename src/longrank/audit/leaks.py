@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from longrank.audit.response import reciprocal_rank
 from longrank.audit.verdict import expected_absent
 from longrank.core.contracts import Ranker, Tokenizer
 from longrank.core.errors import DataError
@@ -155,9 +155,7 @@ def expected_reciprocal_rank(scores: Sequence[float]) -> float:
     >>> expected_reciprocal_rank([1.0, 1.0, 0.0])  # first or second: (1 + 1/2) / 2
     0.75
     """
-    single: NDArray[np.float32] = np.asarray(scores, dtype=np.float32)
-    above, tied = int((single > single[0]).sum()), int((single == single[0]).sum())
-    return float(np.mean(1 / np.arange(above + 1, above + tied + 1)))
+    return reciprocal_rank(scores[0], scores[1:])
 
 
 def _usable(made: FarRelevant, wanted: set[str] | None) -> Iterator[Made]:

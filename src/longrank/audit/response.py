@@ -1,8 +1,8 @@
 """What a ranker answers to a design: reciprocal ranks and margins by query, length and slot, kept on disk as they come.
 
-A planted document is ranked among the distractors, one at a time; ties get mid-ranks. Every distinct document of a
-query is scored once, in one call. A query whose answer cannot be used is counted with its reason and asked again when
-the audit is run again; nothing is ever filled in for it.
+A planted document is ranked among the distractors, one at a time; the orders of its ties are averaged. Every distinct
+document of a query is scored once, in one call. A query whose answer cannot be used is counted with its reason and
+asked again when the audit is run again; nothing is ever filled in for it.
 """
 
 import json
@@ -107,13 +107,16 @@ class Responses:
 
 
 def reciprocal_rank(score: float, others: Sequence[float]) -> float:
-    """One over the mid-rank of a score among others, compared as float32.
+    """Reciprocal rank of a score among others, compared as float32, averaged over the orders of its ties.
 
-    >>> reciprocal_rank(2.0, [3.0, 2.0, 1.0])  # one above, one tied: rank 2.5
-    0.4
+    So the mean over exchangeable documents is that of chance, whatever their ties.
+
+    >>> reciprocal_rank(2.0, [3.0, 2.0, 1.0])  # second or third: (1/2 + 1/3) / 2
+    0.41666666666666663
     """
     own, rest = np.float32(score), np.asarray(others, dtype=np.float32)
-    return float(1 / (1 + np.count_nonzero(rest > own) + 0.5 * np.count_nonzero(rest == own)))
+    above, tied = np.count_nonzero(rest > own), np.count_nonzero(rest == own)
+    return float(np.mean(1 / np.arange(above + 1, above + tied + 2)))
 
 
 def margin(score: float, others: Sequence[float]) -> float:

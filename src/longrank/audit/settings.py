@@ -12,7 +12,10 @@ MANY_QUERIES = 1_000  # from here on the stricter tolerance can be resolved
 
 
 class AuditSettings(Settings):
-    """Size and strictness of an audit; ``tolerance`` is the share of usable signal that position may cost."""
+    """Size and strictness of an audit.
+
+    ``tolerance`` is how far every slot may lie from the mean of all, as a share of the usable signal.
+    """
 
     queries: int = Field(default=100, ge=LEAST_QUERIES)
     slots: int = Field(default=8, ge=3)
@@ -28,10 +31,9 @@ class AuditSettings(Settings):
             raise ValueError(f"lengths must rise and start at {SHORTEST} tokens or more, got {self.lengths}")
         return self
 
-    @property
-    def epsilon(self) -> float:
-        """The tolerance asked for, else .10, or .05 from a thousand queries on."""
-        return self.tolerance or (0.05 if self.queries >= MANY_QUERIES else 0.10)
+    def epsilon(self, answered: int) -> float:
+        """The tolerance asked for, else .10, or .05 where a thousand queries were answered."""
+        return self.tolerance or (0.05 if answered >= MANY_QUERIES else 0.10)
 
     @property
     def documents_per_query(self) -> int:

@@ -1,6 +1,6 @@
 """What an audit is made of: queries with their evidence, passages that come close, and filler without an answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,6 +14,7 @@ from longrank.core.errors import DataError
 from longrank.core.seeds import generator
 from longrank.core.types import CharSpan, Collection, Document, Query, TokenSpan
 from longrank.corpora.catalog.encyclopedia import Encyclopedia
+from longrank.synthetic.evidence import plain_text, text_key
 from longrank.synthetic.toy import ToySettings, make_toy
 
 _MOST_EVIDENCE_TOKENS = 200
@@ -107,7 +108,8 @@ def collection_source(
     """A source from a user's own texts; ``passages`` come from ``cut_passages`` and are what the retriever searches.
 
     Evidence is the gold span of a relevant document, or the whole document where it is short. Hard passages are the
-    best ones retrieved from documents that are not judged relevant. Queries without either are left out and counted;
+    best ones retrieved from documents that are neither judged relevant, nor a copy of one that is, nor hold the
+    evidence; filler comes from such documents too. Queries without evidence or hard passages are left out and counted;
     fewer than eight that remain are refused. Filler is cut so short that every slot has a place of its own at the
     smallest length.
     """
@@ -125,10 +127,12 @@ def collection_source(
     chosen = _sampled(sorted(evidence), settings.queries, seed)
     asked = [collection.queries[query_id] for query_id in chosen]
     found = retriever.retrieve(asked, depth=HARD_PER_QUERY * 4)
-    barred = {query.id: collection.qrels.relevant(query.id) for query in asked}
+    filler = tuple(Filler(p.text, _origin(p.id)) for p in _limited(list(fillers.values()), seed))
+    met = {one.origin for one in filler} | {_origin(p) for query in asked for p in found.ranking(query.id)}
+    barred = _barred(collection, {query.id: evidence[query.id] for query in asked}, met)
     hard = {}
     for query in asked:
-        close = (p for p in found.ranking(query.id) if p.rpartition("#")[0] not in barred[query.id])
+        close = (p for p in found.ranking(query.id) if _origin(p) not in barred[query.id])
         hard[query.id] = tuple(passages[p].text for p in islice(close, HARD_PER_QUERY))
     usable = tuple(query for query in asked if hard[query.id])
     left_out["nothing close was retrieved"] = len(asked) - len(usable)
@@ -146,7 +150,7 @@ def collection_source(
         queries=usable,
         evidence={query.id: evidence[query.id] for query in usable},
         hard={query.id: hard[query.id] for query in usable},
-        filler=tuple(Filler(p.text, p.id.rpartition("#")[0]) for p in _limited(list(fillers.values()), seed)),
+        filler=filler,
         barred={query.id: barred[query.id] for query in usable},
         left_out=left_out,
     )
@@ -179,6 +183,30 @@ def _evidence(collection: Collection, tokenizer: Tokenizer, limit: int) -> tuple
         else:
             left_out["evidence too long or unknown" if known else "no relevant document"] += 1
     return found, left_out
+
+
+def _origin(passage_id: str) -> str:
+    return passage_id.rpartition("#")[0]
+
+
+def _barred(collection: Collection, evidence: Mapping[str, str], met: Iterable[str]) -> dict[str, frozenset[str]]:
+    """For each query its relevant documents, and of those met the copies of these and all with its evidence."""
+    barred = {query_id: set(collection.qrels.relevant(query_id)) for query_id in evidence}
+    copied: dict[bytes, list[str]] = {}
+    for query_id, relevant in barred.items():
+        for document_id in relevant & collection.documents.keys():
+            copied.setdefault(text_key(collection.documents[document_id].text), []).append(query_id)
+    passages, asking = {query_id: plain_text(text) for query_id, text in evidence.items()}, dict[str, list[str]]()
+    for query_id, passage in passages.items():
+        # looked for only where its longest word stands; the first and last one may have been cut
+        asking.setdefault(max(passage.split()[1:-1], key=len, default=""), []).append(query_id)
+    for document_id in met:
+        text = plain_text(collection.documents[document_id].text)
+        hopeful = (query_id for word in asking.keys() & {"", *text.split()} for query_id in asking[word])
+        holding = [query_id for query_id in hopeful if passages[query_id] in text]
+        for query_id in (*holding, *copied.get(text_key(text), ())):
+            barred[query_id].add(document_id)
+    return {query_id: frozenset(ids) for query_id, ids in barred.items()}
 
 
 def _passage(document: Document, span: CharSpan | TokenSpan | None, tokenizer: Tokenizer) -> str:

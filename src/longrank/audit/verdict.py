@@ -80,9 +80,17 @@ class Findings:
 
     @property
     def queries_needed(self) -> int | None:
-        """Queries that would settle an inconclusive audit."""
-        needed = [found.queries_needed for found in self.by_length if found.queries_needed]
-        return max(needed) if needed and self.outcome is Outcome.inconclusive else None
+        """Queries that would settle an inconclusive audit; None where no number of them is expected to."""
+        if self.outcome is not Outcome.inconclusive or self.too_far_off:
+            return None
+        return max((found.queries_needed for found in self.by_length if found.queries_needed), default=None)
+
+    @property
+    def too_far_off(self) -> tuple[LengthFindings, ...]:
+        """Lengths at which a place is so far off the average that no number of queries will show the ranker robust."""
+        return tuple(
+            found for found in self.by_length if found.outcome is Outcome.inconclusive and found.queries_needed is None
+        )
 
     @property
     def lost(self) -> Estimate | None:
@@ -93,7 +101,7 @@ class Findings:
 
 def judge(responses: Responses, settings: AuditSettings) -> Findings:
     """The findings of an audit; incomplete responses get no verdict."""
-    tolerance = settings.epsilon
+    tolerance = settings.epsilon(len(responses.records))
     if not responses.complete:
         reason = missing_reason(responses)
         return Findings(Outcome.not_auditable, reason, len(responses.records), tolerance, ())
@@ -190,12 +198,19 @@ def _settled(found: LengthFindings, responses: Responses, tolerance: float) -> L
     return replace(found, queries_needed=_needed(found, responses, allowed))
 
 
-def _needed(found: LengthFindings, responses: Responses, allowed: float) -> int:
-    """Queries at which first against last would be told apart and the band would fit, at least half as many again."""
+def _needed(found: LengthFindings, responses: Responses, allowed: float) -> int | None:
+    """Queries at which first against last would be told apart and the band would fit, at least half as many again.
+
+    None where a hundred times as many would not make it fit: a slot that is surely off the mean of all is about as far
+    off as the tolerance, or farther.
+    """
     table, queries = responses.planted(found.length), len(responses.records)
     spread = float((table[:, 0] - table[:, -1]).std(ddof=1))
-    reach = float((found.deviation.high - found.deviation.low).max() / 2)
-    by_band = queries * (reach / allowed) ** 2
+    off, reach = np.abs(found.deviation.mean), (found.deviation.high - found.deviation.low) / 2
+    room = allowed - np.where(off > reach, off, 0.0)  # a slot whose band holds the mean may be off by chance
+    if (reach >= 10 * room).any():
+        return None
+    by_band = queries * float((reach / room).max()) ** 2
     return math.ceil(max(_POWER_FACTOR * spread**2 / allowed**2, by_band, 1.5 * queries))
 
 
@@ -232,8 +247,9 @@ def _reason(findings: Findings) -> str:
             "position could cost. Is this the right ranker for these texts?"
         )
     if findings.outcome is Outcome.robust:
-        kept = f"Wherever the relevant passage stands, the ranker keeps its quality within {findings.tolerance:.0%}."
-        return f"{kept} {_dilution_sentence(findings)}".rstrip()
+        kept = f"Wherever the relevant passage stands, the ranker's quality is {_near(findings)}"
+        apart = f"the best and the worst differ by {2 * findings.tolerance:.0%} of the usable signal at most"
+        return f"{kept}, so that {apart}. {_dilution_sentence(findings)}".rstrip()
     if findings.outcome is Outcome.inconclusive:
         return _open_sentence(findings)
     worst = max(
@@ -244,17 +260,28 @@ def _reason(findings: Findings) -> str:
 
 
 def _open_sentence(findings: Findings) -> str:
+    if findings.too_far_off:
+        found = findings.too_far_off[0]
+        off = np.abs(found.deviation.mean) / found.signal.value
+        return (
+            f"{findings.queries} queries do not prove a bias, and more are not expected to show that every place is "
+            f"{_near(findings)}: in documents of {found.length} tokens slot {off.argmax() + 1} of {len(off)} is "
+            f"{off.max():.0%} off it."
+        )
     if findings.queries_needed is not None:
         return (
-            f"{findings.queries} queries cannot tell whether position costs more than {findings.tolerance:.0%} of the "
-            f"usable signal: about {findings.queries_needed} are needed."
+            f"{findings.queries} queries cannot tell whether every place is {_near(findings)}: about "
+            f"{findings.queries_needed} are needed."
         )
     mute = [str(found.length) for found in findings.by_length if found.outcome is Outcome.not_auditable]
     return (
         f"Among documents of {' and '.join(mute)} tokens the relevant passage alone is not ranked above an irrelevant "
-        "document, so nothing can be said of them; at the other lengths position costs no more than "
-        f"{findings.tolerance:.0%} of the usable signal."
+        f"document, so nothing can be said of them; at the other lengths every place is {_near(findings)}."
     )
+
+
+def _near(findings: Findings) -> str:
+    return f"within {findings.tolerance:.0%} of the average place"
 
 
 def _dilution_sentence(findings: Findings) -> str:

@@ -62,7 +62,8 @@ Cache = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="40 queries, 4 slots, 512 tokens, where not set otherwise.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of texts and draws.")]
 Tolerance = Annotated[
-    float | None, typer.Option("--tolerance", help="Share of the usable signal that position may cost; .10 or .05.")
+    float | None,
+    typer.Option("--tolerance", help="Share of the usable signal that a place may be off the average; .10 or .05."),
 ]
 Listwise = Annotated[bool, typer.Option("--listwise", help="The ranker's scores hold only within one list.")]
 FailIfLost = Annotated[

@@ -11,9 +11,9 @@ from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, Va
 from longrank.reports.svg import FIRST, INK, SECOND, drawing, to_svg
 
 VERDICTS = {
-    Outcome.robust: "Robust: position does not matter",
+    Outcome.robust: "Robust: every place is near the average",
     Outcome.biased: "Biased: position matters",
-    Outcome.inconclusive: "Inconclusive: more queries are needed",
+    Outcome.inconclusive: "Inconclusive: neither robust nor biased was shown",
     Outcome.not_auditable: "Not auditable",
 }
 _COLOURS = (FIRST, SECOND, "#7d5fb2", "#2f8f6b", "#b8860b")

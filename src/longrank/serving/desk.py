@@ -63,8 +63,8 @@ class Visit:
     async def parse(self, model: type[R], body: bytes, *, status: int) -> R:
         """The request in a body."""
         if len(body) < _IN_A_THREAD:
-            return dialects.parse(model, body, status=status)
-        return await asyncio.to_thread(dialects.parse, model, body, status=status)
+            return dialects.parse(model, body, self.desk.settings, status=status)
+        return await asyncio.to_thread(dialects.parse, model, body, self.desk.settings, status=status)
 
     def check(self, query: str, texts: Sequence[str]) -> None:
         """Refuse what is over a limit; note how much it is."""

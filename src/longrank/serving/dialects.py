@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, ValidationInfo
 
 from longrank.core.types import CharSpan
 from longrank.serving.admission import Refusal
@@ -23,7 +23,18 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _not_too_many(documents: Any, info: ValidationInfo) -> Any:
+    """The documents as they were sent, before anything is made of them; ``info.context`` is their greatest number."""
+    most: Any = info.context
+    if isinstance(documents, list) and len(documents) > most:
+        raise Refusal(413, f"{len(documents)} documents were sent and {most} is the most: send them in parts")
+    return documents
+
+
 _COUNT = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
+_Item = TypeVar("_Item")
+_LIST = Annotated[list[_Item], Field(min_length=1, fail_fast=True), BeforeValidator(_not_too_many)]
+_VALUES_A_DOCUMENT, _OTHER_VALUES = 32, 1_000  # strings, numbers, lists and objects that a request may hold
 _SHOWN = 3  # problems of a request that a refusal names
 _TEI_TYPES = {400: "Empty", 429: "Overloaded", 500: "Backend", 502: "Backend", 503: "Unhealthy", 504: "Backend"}
 _THRESHOLD = 0.1  # Cohere's default
@@ -51,7 +62,7 @@ class CohereRequest(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow")
     query: _QUERY
-    documents: Annotated[list[str | TextObject], Field(min_length=1)]
+    documents: _LIST[str | TextObject]
     model: str | None = None
     top_n: _COUNT | None = None
     return_documents: bool | None = None
@@ -70,7 +81,7 @@ class TeiRequest(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow")
     query: _QUERY
-    texts: Annotated[list[str], Field(min_length=1)]
+    texts: _LIST[str]
     raw_scores: bool | None = None
     return_text: bool | None = None
     truncate: bool | None = None
@@ -82,16 +93,17 @@ class ExploreRequest(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="ignore")
     query: _QUERY
-    documents: Annotated[list[str], Field(min_length=1, max_length=100)]
+    documents: Annotated[_LIST[str], Field(max_length=100)]
 
 
 R = TypeVar("R", bound=BaseModel)
 
 
-def parse(model: type[R], body: bytes, *, status: int) -> R:
+def parse(model: type[R], body: bytes, settings: ServeSettings, *, status: int) -> R:
     """The request in a body; what is wrong with it is named without its texts."""
+    _check_values(body, _VALUES_A_DOCUMENT * settings.max_documents + _OTHER_VALUES)
     try:
-        return model.model_validate_json(body)
+        return model.model_validate_json(body, context=settings.max_documents)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)
     if problems[0]["type"] == "json_invalid":
@@ -101,12 +113,21 @@ def parse(model: type[R], body: bytes, *, status: int) -> R:
     raise Refusal(400 if empty else status, "invalid request: " + "; ".join(list(named)[:_SHOWN]))
 
 
+def _check_values(body: bytes, most: int) -> None:
+    """Refuse a body of very many values before it is parsed: a value of two bytes takes a hundred in memory."""
+    if _separators(body) <= most:  # those in texts included, which is quick and nearly always enough
+        return
+    bare = body.replace(rb"\\", b"").replace(rb"\"", b"")  # a quote that is left begins or ends a string
+    if _separators(b"".join(bare.split(b'"', 4 * most)[::2])) > most:
+        raise Refusal(413, f"the body holds more than {most} values: send fewer documents, or fewer fields with each")
+
+
+def _separators(body: bytes) -> int:
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
+
+
 def check_limits(query: str, texts: Sequence[str], settings: ServeSettings) -> None:
-    """Refuse a request with too many or too long texts."""
-    if len(texts) > settings.max_documents:
-        raise Refusal(
-            413, f"{len(texts)} documents were sent and {settings.max_documents} is the most: send them in parts"
-        )
+    """Refuse a request with too long texts."""
     if len(query) > settings.max_query_characters:
         raise Refusal(413, f"the query has {len(query)} characters and {settings.max_query_characters} is the most")
     longest = max(range(len(texts)), key=lambda i: len(texts[i]))

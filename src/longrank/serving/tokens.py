@@ -10,7 +10,7 @@ from longrank.core.contracts import Tokenizer
 from longrank.core.types import TokenizedText
 
 PIECE = 20_000  # characters; a tokenizer holds the interpreter for some 20 ms over them
-_GAP = re.compile(r"\s+(?=\S)")
+_SPACE = re.compile(r"\s")
 _SAMPLE = (
     "A fox, said to be red; and  two\n\nlines\twith don't, e-mail: a@b.org. Naïve café — ２３ 东京 weather 3.14%\n"
     "Überraschung straße (x+y)=z. UPPER lower 'quoted' “curly” end"
@@ -38,9 +38,9 @@ class PatientTokenizer:
         """Tokens with their offsets in the whole text."""
         if len(text) <= self.piece:
             return self.inner.tokenize(text)
-        found, start = [], 0
+        found, start, last = [], 0, len(text.rstrip())  # white space at the end has no word behind it
         while start < len(text):
-            gap = _GAP.search(text, min(start + self.piece, len(text)))
+            gap = _SPACE.search(text, start + self.piece, last)
             stop = gap.start() if gap else len(text)  # before the white space: it may belong to the word behind it
             part = self.inner.tokenize(text[start:stop])
             found.append((part.ids, part.char_starts + start, part.char_stops + start))

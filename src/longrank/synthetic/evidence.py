@@ -101,9 +101,14 @@ def divide(collection: Collection, division: Division, *, reserved: Iterable[str
     return Divided(needs, splits, _asking(keys, relevant, asked), dropped, frozenset(judged).union(reserved))
 
 
+def plain_text(text: str) -> str:
+    """The text in lower case with single spaces."""
+    return " ".join(text.lower().split())
+
+
 def text_key(text: str) -> bytes:
     """Eight bytes that are the same for texts that differ in case or space only."""
-    return blake2b(" ".join(text.lower().split()).encode("utf-8", "replace"), digest_size=8).digest()
+    return blake2b(plain_text(text).encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def _relevant(collection: Collection, at_least: int) -> tuple[dict[str, list[str]], int]:
