@@ -167,13 +167,31 @@ def test_queries_without_judgements_are_fused_by_folds_too(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "wrong",
-    [["--weights", "much"], ["--tune", "RR"], ["--method", "rrf", "--weights", "1,2"], ["--folds", "3"]],
+    [
+        ["--weights", "much"],
+        ["--weights", "0,0"],
+        ["--weights", "nan,1"],
+        ["--tune", "RR"],
+        ["--qrels", "nosuch.txt"],
+        ["--method", "rrf", "--weights", "1,2"],
+        ["--method", "rrf", "--scale", "min-max"],
+        ["--folds", "3"],
+    ],
 )
 def test_contradictory_fusion_options_are_refused(tmp_path: Path, wrong: list[str]) -> None:
     one = tmp_path / "one.trec"
     trec.write_run(one, Run("one", {"q": {"a": 3.0}}))
     with pytest.raises(SettingsError):
         call("fuse", one, one, "--out", tmp_path / "f.trec", *wrong)
+
+
+def test_a_run_without_lines_is_not_fused(tmp_path: Path) -> None:
+    one, empty = tmp_path / "one.trec", tmp_path / "empty.trec"
+    trec.write_run(one, Run("one", {"q": {"a": 3.0}}))
+    empty.write_text("")
+    with pytest.raises(DataError, match=r"empty\.trec holds no line"):
+        call("fuse", one, empty, "--out", tmp_path / "f.trec")
+    assert not (tmp_path / "f.trec").exists()
 
 
 def test_the_first_document_becomes_the_label(folder: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longrank.cli.given import given_options
 from longrank.cli.models import DeviceOption, RemoteCodeOption
 
 if TYPE_CHECKING:
@@ -235,9 +236,8 @@ def _checked(method: Method, *, rm3: bool, tune: str | None, lexical_only: "list
 def _refuse_strange(context: typer.Context, method: Method) -> None:
     """Refuse options that were given and would do nothing."""
     for other, options in _FOR.items():
-        given = [name for name in sorted(options) if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
-        if given and other not in _USES[method]:
-            shown = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        if other not in _USES[method] and (given := given_options(context, sorted(options))):
+            shown = ", ".join(given)
             fitting = " or ".join(m.value for m in Method if other in _USES[m])
             raise _wrong(f"{shown} changes nothing for --method {method.value}: leave it out, or take {fitting}")
 

@@ -98,6 +98,8 @@ def write_far_relevant(
                 flexneuart.write_documents(temporary / "AnswerFields.jsonl.gz", documents)
             else:
                 jsonl.write_documents(temporary / "documents.jsonl", documents)
+        if not counts[0]:
+            raise DataError(_nothing_made(made))
         _write_queries(temporary, [query for query in made.queries.values() if query.id in seen], format)
         write_splits(temporary, {name: tuple(q for q in ids if q in seen) for name, ids in made.splits.items()})
         written = Written(counts[0], len(seen), counts[1])
@@ -105,6 +107,16 @@ def write_far_relevant(
         write_origin(temporary, {**origin, "settings": made.settings, "written": written._asdict(), "dropped": dropped})
         write_atomic(temporary / _LABEL, json.dumps({"name": made.name, "format": format}) + "\n")
     return written
+
+
+def _nothing_made(made: FarRelevant) -> str:
+    reasons = [f"{count} {reason}" for reason, count in made.divided.dropped.items() if count]
+    left_out = f" Left out: {', '.join(reasons)}." if reasons else ""
+    return (
+        f"not one document of {made.name!r} could be made for its {len(made.queries)} queries.{left_out} There is too "
+        "little filler (passages that answer no query) for documents of this length, or the relevant passages are "
+        "longer than it: add passages, or set another length (boundary, max_tokens)"
+    )
 
 
 def _noted(
