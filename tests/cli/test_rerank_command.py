@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from longrank.cli.main import app
-from longrank.core.errors import ModelError, TruncatedInput
+from longrank.core.errors import DataError, ModelError, TruncatedInput
 from longrank.core.types import Collection, Document, Qrels, Query, Run
 from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.trec import read_run, write_run
@@ -51,6 +51,14 @@ def test_the_hardened_ranker_finds_what_the_bare_one_cannot_see(folder: Path) ->
     done = rerank("hardened/hardened.toml")
     assert done.exit_code == 0, done.output
     assert read_run(folder / "out.trec").ranking("q") == ["late", "none"]
+
+
+def test_a_run_without_candidates_is_refused(folder: Path) -> None:
+    (folder / "bm25.trec").write_text("")
+    refused = rerank("short_sighted:first")
+    assert isinstance(refused.exception, DataError)
+    assert "bm25.trec holds no candidate" in str(refused.exception)
+    assert not (folder / "out.trec").exists()
 
 
 def test_options_for_checkpoints_are_refused_for_other_rankers(folder: Path) -> None:

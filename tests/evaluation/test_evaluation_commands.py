@@ -93,6 +93,20 @@ def test_evaluate_counts_missing_queries_as_zero_on_request(folder: Path) -> Non
     assert zeroed["means"]["RR"] == pytest.approx(skipped["means"]["RR"] / 2)
 
 
+def test_evaluate_warns_of_means_over_different_queries_and_names_the_command_that_takes_the_same_ones(
+    folder: Path,
+) -> None:
+    options = ("--qrels", folder / "qrels.txt", "--measures", "RR")
+    text = printed("evaluate", folder / "fold1.run", folder / "weak.run", *options)
+    assert "different queries" in text
+    assert "all runs have 15 of 30 queries. `longrank compare`" in text
+    quiet = printed("evaluate", folder / "fold1.run", folder / "weak.run", *options, "--missing", "zero")
+    assert "different queries" not in quiet  # both are means over all 30
+    machine = call("evaluate", folder / "fold1.run", folder / "weak.run", *options, "--format", "csv")
+    assert "different queries" in machine.stderr
+    assert "different queries" not in machine.stdout
+
+
 def test_compare_pools_folds_and_averages_seeds(folder: Path) -> None:
     folds = f"{folder}/fold1.run+{folder}/fold2.run"
     text = printed(

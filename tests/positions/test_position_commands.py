@@ -13,7 +13,7 @@ from longrank.cli.ceiling import ceiling
 from longrank.cli.profile import profile
 from longrank.cli.show import show
 from longrank.cli.stats import stats
-from longrank.core.errors import BudgetSpent, ChatError, LongrankError, SettingsError, UnknownDocument
+from longrank.core.errors import BudgetSpent, ChatError, DataError, LongrankError, SettingsError, UnknownDocument
 from longrank.core.types import CharSpan, Collection, Document, GoldSpan, Qrels, Query, Run
 from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.trec import write_run
@@ -54,7 +54,7 @@ def test_profile_writes_records_and_figures_and_says_two_sentences(folder: Path)
     result = run("profile", folder / "toy", "--out", out, "--figure", figure, "--deciles", deciles)
     assert result.exit_code == 0
     assert "starts within the first 477 words-v1 tokens in 50.0%" in result.output
-    assert "The place of the first relevant passage" in result.output
+    assert "Bias cannot be told from chance: 2 queries" in result.output
     assert figure.read_text().startswith("<svg")
     assert deciles.read_text().startswith("<svg")
     assert len(out.read_text().splitlines()) == 3
@@ -93,6 +93,23 @@ def test_ceiling_shows_the_reach_then_measures_and_efficiency(folder: Path) -> N
     # a perfect ranker answers one of two queries; bm25 scores (1 + 1/2) / 2 = .75, partly unseen: 1.5 of .5
     assert "0.500" in scored.output
     assert "reaches 1.500" in scored.output
+
+
+def test_headroom_over_a_window_that_reaches_nothing_is_said_in_words(folder: Path) -> None:
+    far = [line for line in (folder / "toy" / "qrels.txt").read_text().splitlines() if "far" in line]
+    (folder / "toy" / "qrels.txt").write_text("\n".join(far) + "\n")  # evidence at words 500 to 508
+    run("profile", folder / "toy", "--out", folder / "p.jsonl")
+    nothing = run("ceiling", folder / "p.jsonl", "--window", 5, "--window", 600)
+    assert "a window of 5 holds the evidence of no pair" in nothing.output
+    partly = run("ceiling", folder / "p.jsonl", "--window", 504, "--window", 600)  # it starts there and does not end
+    assert "from +0.0%, without limit" in partly.output
+    assert "inf" not in nothing.output + partly.output
+
+
+def test_profile_of_no_relevant_pair_is_refused(folder: Path) -> None:
+    with pytest.raises(DataError, match="no relevant pair of grade 9 or more"):
+        run("profile", folder / "toy", "--at-least", 9, "--out", folder / "p.jsonl")
+    assert not (folder / "p.jsonl").exists()
 
 
 def test_stats_counts_the_collection(folder: Path) -> None:
@@ -147,6 +164,8 @@ def test_what_cannot_be_done_is_said(folder: Path) -> None:
         run("ceiling", folder / "p.jsonl", "--rule", "middle")
     with pytest.raises(SettingsError, match="both --qrels and --candidates"):
         run("ceiling", folder / "p.jsonl", "--qrels", folder / "toy" / "qrels.txt")
+    with pytest.raises(SettingsError, match="--rule needs --qrels and --candidates"):
+        run("ceiling", folder / "p.jsonl", "--rule", "end")
 
 
 def test_fira_files_are_profiled_in_snippets(tmp_path: Path) -> None:

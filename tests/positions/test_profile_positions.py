@@ -133,6 +133,12 @@ def test_sentences_say_what_a_prefix_holds_with_bounds_for_the_unlocated() -> No
     assert profile.reasons() == {"not there": 1}
 
 
+def test_bias_is_claimed_from_six_queries_on() -> None:
+    late = [(f"q{number}", 1000, ((950, 960),)) for number in range(6)]
+    assert "Bias cannot be told from chance: 5 queries" in records(*late[:5]).bias_sentence()
+    assert "differs from chance (later)" in records(*late).bias_sentence()
+
+
 def test_nothing_located_is_said_instead_of_computed() -> None:
     profile = PositionProfile("none", "words-v1", (PairRecord("q", "d", 5, (), "none", reason="why"),))
     assert "No relevant place was located" in profile.prefix_sentence()

@@ -169,3 +169,5 @@ def test_the_command_writes_a_ranker_with_the_card_given(ranker: NeuralRanker, t
     assert from_pretrained(tmp_path / "out").score(QUERY, DOCUMENTS) == ranker.score(QUERY, DOCUMENTS)
     with pytest.raises(SettingsError, match="--form classifier"):
         CliRunner().invoke(app, [*asked, "--onnx"], catch_exceptions=False)
+    with pytest.raises(SettingsError, match="--private goes with --push"):
+        CliRunner().invoke(app, [*asked, "--private"], catch_exceptions=False)

@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 from longrank.cli.fuse import fuse
 from longrank.cli.pseudo_label import pseudo_label
 from longrank.cli.retrieve import retrieve
-from longrank.core.errors import SettingsError, StaleIndex
+from longrank.core.errors import DataError, SettingsError, StaleIndex
 from longrank.core.types import Document, Qrels, Query, Run
-from longrank.corpora.formats import jsonl, trec
+from longrank.corpora.formats import beir, jsonl, trec
+from longrank.corpora.splits import write_splits
 
 app = typer.Typer()
 app.command("retrieve")(retrieve)
@@ -75,6 +76,51 @@ def test_parameters_are_tuned_by_a_measure(folder: Path, tmp_path: Path) -> None
     assert trec.read_run(tmp_path / "run.trec").ranking("q1")[0] == "short"
 
 
+def test_a_split_of_any_collection_is_retrieved_alone(folder: Path, tmp_path: Path) -> None:
+    jsonl.write_queries(folder / "queries.jsonl", [Query("q1", "fox"), Query("q2", "owl")])
+    run = tmp_path / "run.trec"
+    with pytest.raises(DataError, match=r"has no splits\.json"):
+        call("retrieve", folder, "--out", run, "--split", "test")
+    write_splits(folder, {"train": ("q1",), "test": ("q2",), "other": ("q9",)})
+    call("retrieve", folder, "--out", run, "--split", "test", "--tune", "RR@10")  # tuned on train all the same
+    assert list(trec.read_run(run)) == ["q2"]
+    call("retrieve", folder, "--out", run)
+    assert list(trec.read_run(run)) == ["q1", "q2"]
+    with pytest.raises(DataError, match="no split 'nonsense'; it has train, test"):
+        call("retrieve", folder, "--out", run, "--split", "nonsense")
+    with pytest.raises(DataError, match=r"'other' of .* names no query"):
+        call("retrieve", folder, "--out", run, "--split", "other")
+
+
+def test_a_split_of_a_beir_folder_is_that_of_its_judgements(tmp_path: Path) -> None:
+    beir.write_corpus(tmp_path / "corpus.jsonl", [Document("short", "fox den"), Document("owl", "owl pond")])
+    beir.write_queries(tmp_path / "queries.jsonl", [Query("q1", "fox"), Query("q2", "owl")])
+    with pytest.raises(DataError, match=r"has no splits\.json"):  # no judgements yet, so no splits
+        call("retrieve", tmp_path, "--out", tmp_path / "run.trec", "--split", "train")
+    beir.write_qrels(tmp_path / "qrels" / "test.tsv", Qrels({"q2": {"owl": 1}}))
+    beir.write_qrels(tmp_path / "qrels" / "train.tsv", Qrels({"q1": {"short": 1}}))
+    for options, found in (([], ["q2"]), (["--split", "train"], ["q1"])):
+        call("retrieve", tmp_path, "--out", tmp_path / "run.trec", *options)
+        assert list(trec.read_run(tmp_path / "run.trec")) == found
+    call("pseudo-label", tmp_path, "--out", tmp_path / "labels.txt")
+    assert list(trec.read_qrels(tmp_path / "labels.txt")) == ["q1"]
+
+
+def test_a_search_for_nothing_or_in_nothing_is_refused(folder: Path, tmp_path: Path) -> None:
+    (folder / "queries.jsonl").unlink()
+    with pytest.raises(DataError, match=r"no queries: put them into queries\.jsonl"):
+        call("retrieve", folder, "--out", tmp_path / "run.trec")
+    (folder / "documents.jsonl").write_text("")
+    with pytest.raises(DataError, match="holds no document"):
+        call("retrieve", folder, "--out", tmp_path / "run.trec")
+    assert not (tmp_path / "run.trec").exists()
+
+
+def test_queries_to_tune_on_are_refused_where_nothing_is_tuned(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--train names the queries that --tune"):
+        call("retrieve", folder, "--out", tmp_path / "run.trec", "--train", tmp_path / "nosuch")
+
+
 def test_predicted_queries_are_indexed(folder: Path, tmp_path: Path) -> None:
     predictions = tmp_path / "predictions.tsv"
     predictions.write_text("owl\twhich zebra\n", encoding="utf-8")
@@ -121,13 +167,31 @@ def test_queries_without_judgements_are_fused_by_folds_too(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "wrong",
-    [["--weights", "much"], ["--tune", "RR"], ["--method", "rrf", "--weights", "1,2"], ["--folds", "3"]],
+    [
+        ["--weights", "much"],
+        ["--weights", "0,0"],
+        ["--weights", "nan,1"],
+        ["--tune", "RR"],
+        ["--qrels", "nosuch.txt"],
+        ["--method", "rrf", "--weights", "1,2"],
+        ["--method", "rrf", "--scale", "min-max"],
+        ["--folds", "3"],
+    ],
 )
 def test_contradictory_fusion_options_are_refused(tmp_path: Path, wrong: list[str]) -> None:
     one = tmp_path / "one.trec"
     trec.write_run(one, Run("one", {"q": {"a": 3.0}}))
     with pytest.raises(SettingsError):
         call("fuse", one, one, "--out", tmp_path / "f.trec", *wrong)
+
+
+def test_a_run_without_lines_is_not_fused(tmp_path: Path) -> None:
+    one, empty = tmp_path / "one.trec", tmp_path / "empty.trec"
+    trec.write_run(one, Run("one", {"q": {"a": 3.0}}))
+    empty.write_text("")
+    with pytest.raises(DataError, match=r"empty\.trec holds no line"):
+        call("fuse", one, empty, "--out", tmp_path / "f.trec")
+    assert not (tmp_path / "f.trec").exists()
 
 
 def test_the_first_document_becomes_the_label(folder: Path, tmp_path: Path) -> None:
@@ -140,3 +204,15 @@ def test_labels_may_come_from_a_run(folder: Path, tmp_path: Path) -> None:
     trec.write_run(tmp_path / "run.trec", Run("mine", {"q2": {"owl": 1.0, "long": 0.5}}))
     call("pseudo-label", folder, "--out", tmp_path / "qrels.txt", "--run", tmp_path / "run.trec", "--positives", "2")
     assert trec.read_qrels(tmp_path / "qrels.txt").grades == {"q2": {"owl": 1, "long": 1}}
+
+
+def test_only_training_queries_are_labelled_where_a_collection_has_splits(folder: Path, tmp_path: Path) -> None:
+    jsonl.write_queries(folder / "queries.jsonl", [Query("q1", "fox"), Query("q2", "owl")])
+    write_splits(folder, {"train": ("q1",), "test": ("q2",)})
+    trec.write_run(tmp_path / "run.trec", Run("mine", {"q1": {"long": 1.0}, "q2": {"owl": 1.0}}))
+    for options, labelled in (([], "q1"), (["--run", tmp_path / "run.trec"], "q1"), (["--split", "test"], "q2")):
+        output = call("pseudo-label", folder, "--out", tmp_path / "qrels.txt", *options)
+        assert list(trec.read_qrels(tmp_path / "qrels.txt")) == [labelled]
+        assert "1 of 1 queries" in output
+    with pytest.raises(DataError, match="no split 'dev'"):
+        call("pseudo-label", folder, "--out", tmp_path / "qrels.txt", "--split", "dev")

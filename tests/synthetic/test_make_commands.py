@@ -132,6 +132,15 @@ def test_passages_of_an_ir_datasets_id_are_counted_onto_disk(passages: Path, tmp
     assert {d.id: d.text for d in load_folder(tmp_path / "far").documents.values()} == again
 
 
+def test_a_collection_of_no_documents_is_not_written(tmp_path: Path) -> None:
+    documents = {"p": Document("p", "a b"), "f": Document("f", "c"), "g": Document("g", "d")}
+    few = Collection("few", documents, {"q": Query("q", "a")}, Qrels({"q": {"p": 1}}))
+    save_collection(few, tmp_path / "few")
+    with pytest.raises(DataError, match="too little filler"):
+        run("far-relevant", tmp_path / "few", "--out", tmp_path / "far", "--tokenizer", "words")
+    assert not (tmp_path / "far").exists()
+
+
 def test_a_source_that_is_neither_a_folder_nor_known_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("ir_datasets", reason="the extra 'data' is not installed")
     with pytest.raises(UnknownName, match="no-such-passages"):

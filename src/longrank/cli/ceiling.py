@@ -1,20 +1,23 @@
 """``longrank ceiling``: what a model that sees a prefix can possibly reach."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from longrank.cli.evaluate import TableFormat, show
+from longrank.cli.given import given_options
 from longrank.cli.profile import FormatOption, TextFormat
 
 if TYPE_CHECKING:
     from longrank.core.types import Qrels, Run
-    from longrank.positions.ceiling import Ceiling
+    from longrank.positions.ceiling import Bounds, Ceiling
     from longrank.positions.chance import Interval
 
 
 def ceiling(
+    context: typer.Context,
     profile: Annotated[Path, typer.Argument(help="Pair records written by longrank profile --out.")],
     *,
     window: Annotated[
@@ -46,6 +49,8 @@ def ceiling(
         raise SettingsError(f"no rule {rule!r}; known: {', '.join(RULES)}")
     if (candidates is None) != (qrels is None) or (run is not None and candidates is None):
         raise SettingsError("ceilings of measures need both --qrels and --candidates; --run needs them too")
+    if candidates is None and (unused := given_options(context, ["rule", "measures"])):
+        raise SettingsError(f"{', '.join(unused)} needs --qrels and --candidates; without them every rule is shown")
     located, windows = load_profile(profile), sorted(set(window or [477, 1431]))
     if candidates is None or qrels is None:
         show(
@@ -53,8 +58,7 @@ def ceiling(
             TableFormat(table_format.value),
         )
         if len(windows) > 1:
-            low, high = window_headroom(located, short=windows[0], long=windows[-1])
-            typer.echo(f"Headroom of {windows[-1]} over {windows[0]} tokens: {low:+.1%} to {high:+.1%} over the rules.")
+            typer.echo(_headroom(window_headroom(located, short=windows[0], long=windows[-1]), windows))
         return
     names = measures.split()
     judged = read_qrels(qrels)
@@ -64,6 +68,15 @@ def ceiling(
     }
     efficiencies = {} if run is None else _efficiencies(ceilings, read_run(run), judged, names)
     show(ceiling_table(ceilings, names, efficiencies), TableFormat(table_format.value))
+
+
+def _headroom(gains: "Bounds", windows: list[int]) -> str:
+    lead = f"Headroom of {windows[-1]} over {windows[0]} tokens: "
+    if math.isinf(gains.low):
+        return f"{lead}a window of {windows[0]} holds the evidence of no pair, so nothing can be set against it."
+    if math.isinf(gains.high):
+        return f"{lead}from {gains.low:+.1%}, without limit by rules under which {windows[0]} tokens hold no evidence."
+    return f"{lead}{gains.low:+.1%} to {gains.high:+.1%} over the rules."
 
 
 def _efficiencies(

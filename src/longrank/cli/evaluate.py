@@ -61,6 +61,8 @@ def evaluate(
 
     judgements = read_qrels(qrels)
     results = [evaluate_file(run, judgements, measures, missing) for run in runs]
+    if table_format in (TableFormat.json, TableFormat.csv) and (warning := tables.uneven_queries(results)):
+        typer.echo(warning, err=True)
     if table_format is TableFormat.json:
         typer.echo(tables.evaluation_json(results), nl=False)
     elif table_format is TableFormat.csv:

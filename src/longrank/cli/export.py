@@ -43,6 +43,8 @@ def export(
 
     if onnx and form is not Form.CLASSIFIER:
         raise SettingsError("--onnx goes with --form classifier: a whole ranker is no single model")
+    if private and push is None:
+        raise SettingsError("--private goes with --push: only an upload makes a repository")
     model, words = _loaded(ranker), _card(card, audit)
     if form is Form.CLASSIFIER:
         made = export_classifier(model, out, card=words, onnx=onnx, repo_id=push or "")

@@ -1,10 +1,13 @@
 """``longrank fuse``: several run files made one."""
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from longrank.cli.given import given_options
 
 if TYPE_CHECKING:
     from longrank.core.types import Qrels, Run
@@ -26,6 +29,7 @@ class Scale(StrEnum):
 
 
 def fuse(
+    context: typer.Context,
     runs: Annotated[list[Path], typer.Argument(help="Two or more run files.")],
     *,
     out: Annotated[Path, typer.Option(help="Run file to write.")],
@@ -39,17 +43,21 @@ def fuse(
 ) -> None:
     """Fuse runs by a weighted sum of their scores or by reciprocal ranks."""
     from longrank.core.errors import SettingsError
-    from longrank.corpora.formats.trec import read_run, write_run
+    from longrank.corpora.formats.trec import write_run
     from longrank.retrieval.fusion import linear, reciprocal_rank
 
-    loaded = [read_run(path) for path in runs]
-    if len(loaded) < 2:
+    if len(runs) < 2:
         raise SettingsError("fusion needs at least two run files")
+    if qrels is not None and tune is None:
+        raise SettingsError(
+            "--qrels is for --tune, which chooses weights by judgements: give --tune MEASURE, or leave it out"
+        )
     if folds and (tune is None or folds == 1):
         raise SettingsError("--folds takes two or more, and goes with --tune: weights of each fold from the others")
+    if method is Method.RRF and given_options(context, ["tune", "weights", "scale"]):
+        raise SettingsError("reciprocal ranks have no weights and no scores: leave --tune, --weights and --scale out")
+    loaded = [_filled(path) for path in runs]
     if method is Method.RRF:
-        if tune is not None or weights is not None:
-            raise SettingsError("reciprocal ranks have no weights: leave --tune and --weights out")
         fused = reciprocal_rank(loaded)
     elif tune is not None:
         if qrels is None or weights is not None:
@@ -59,6 +67,16 @@ def fuse(
         fused = linear(loaded, _weights(weights, len(loaded)), normalisation=scale.value)
     write_run(out, fused.top(depth))
     typer.echo(f"{out}: {len(fused)} queries from {len(loaded)} runs")
+
+
+def _filled(path: Path) -> "Run":
+    from longrank.core.errors import DataError
+    from longrank.corpora.formats.trec import read_run
+
+    run = read_run(path)
+    if not run.scores:
+        raise DataError(f"{path} holds no line of a run, so there is nothing to fuse")
+    return run
 
 
 def _tuned(runs: "list[Run]", measure: str, qrels: Path, *, scale: Scale, folds: int) -> "Run":
@@ -105,6 +123,11 @@ def _weights(text: str | None, runs: int) -> list[float]:
     if text is None:
         return [1 / runs] * runs
     try:
-        return [float(part) for part in text.split(",")]
+        weights = [float(part) for part in text.split(",")]
     except ValueError:
-        raise SettingsError(f"--weights takes numbers with commas between, such as 0.7,0.3, not {text!r}") from None
+        weights = []
+    if not any(weights) or not all(map(math.isfinite, weights)):
+        raise SettingsError(
+            f"--weights takes numbers with commas between, not all of them 0, such as 0.7,0.3, not {text!r}"
+        )
+    return weights

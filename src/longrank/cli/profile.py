@@ -99,7 +99,7 @@ def profile(
 
     longrank profile my-collection --method judge --chat openai:gpt-4o-mini --budget 5 --sample 200
     """
-    from longrank.core.errors import SettingsError
+    from longrank.core.errors import DataError, SettingsError
     from longrank.positions.judgements import write_grades
     from longrank.positions.profiling import profile_positions, relevant_pairs, save_profile
     from longrank.reports.position_tables import profile_table
@@ -138,6 +138,11 @@ def profile(
             seed=seed,
             workers=workers,
             journal=journal,
+        )
+    if not result.records:
+        raise DataError(
+            f"{collection} has no relevant pair of grade {at_least} or more to profile: lower --at-least, or look at "
+            "its judgements with longrank check"
         )
     if out is not None:
         save_profile(result, out)

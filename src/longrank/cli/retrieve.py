@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longrank.cli.given import given_options
 from longrank.cli.models import DeviceOption, RemoteCodeOption
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def retrieve(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Build the index again.")] = False,
     device: DeviceOption = "cpu",
     remote_code: RemoteCodeOption = None,
-    split: Annotated[str, typer.Option(help="Which queries of a BEIR folder.")] = "test",
+    split: Annotated[str | None, typer.Option(help="Only this split's queries; all, or BEIR's test split.")] = None,
     metadata: Annotated[bool, typer.Option("--metadata", help="Begin the run with ir_metadata comments.")] = False,
 ) -> None:
     """Find the best documents of each query and write them as a run."""
@@ -119,10 +120,15 @@ def retrieve(
 
     method = _checked(method, rm3=rm3, tune=tune, lexical_only=[*["--model1"] * model1, *["--explain"] * explain])
     _refuse_strange(context, method)
+    if train is not None and tune is None:
+        raise _wrong(
+            "--train names the queries that --tune chooses parameters on: give --tune MEASURE, or leave it out"
+        )
     if model1 and tune is None:
         raise _wrong("--model1 is weighed on training queries: name a measure to weigh it by, such as --tune RR@10")
     target = _target(collection, out, name)
-    loaded = load_folder(collection, split=split)
+    whole = load_folder(collection, split=split or "test")
+    loaded = _asked(whole, collection, split)
     dense: Rescoring | None = None
     if method in {Method.DENSE, Method.HYBRID}:
         from longrank.retrieval.embedding import open_dense
@@ -150,7 +156,7 @@ def retrieve(
     feedback = RM3Settings(documents=feedback_documents, terms=feedback_terms, original_weight=original_weight)
     mixture = HybridSettings(bm25_weight=bm25_weight, candidates=candidates.value, pool_depth=max(1000, depth))
     search = Lexical(bm25, feedback if method is Method.RM3 else None, dense, mixture)
-    tuner = None if tune is None else _tuner(collection, loaded, train, measure=tune, depth=depth)
+    tuner = None if tune is None else _tuner(collection, whole, train, measure=tune, depth=depth)
     run = _found(search, loaded, tuner, depth=depth, model1=model1, explain=explain)
     # tuned parameters are chosen inside: only what was asked for is written down
     asked = {"tuned for": tune} if tune else {"k1": k1, "b": b}
@@ -230,9 +236,8 @@ def _checked(method: Method, *, rm3: bool, tune: str | None, lexical_only: "list
 def _refuse_strange(context: typer.Context, method: Method) -> None:
     """Refuse options that were given and would do nothing."""
     for other, options in _FOR.items():
-        given = [name for name in sorted(options) if str(context.get_parameter_source(name)).endswith("COMMANDLINE")]
-        if given and other not in _USES[method]:
-            shown = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        if other not in _USES[method] and (given := given_options(context, sorted(options))):
+            shown = ", ".join(given)
             fitting = " or ".join(m.value for m in Method if other in _USES[m])
             raise _wrong(f"{shown} changes nothing for --method {method.value}: leave it out, or take {fitting}")
 
@@ -244,6 +249,23 @@ def _target(folder: Path, out: Path | None, name: str | None) -> Path:
     if out is None and name is None:
         raise _wrong("nowhere to write: give --out FILE, or --name NAME to keep a candidate set in the collection")
     return out if out is not None else folder / "candidates" / f"{name}.trec.gz"
+
+
+def _asked(loaded: "Collection", folder: Path, split: str | None) -> "Collection":
+    """The collection with the queries to retrieve for; a search for nothing, or in nothing, is refused."""
+    from longrank.core.errors import DataError
+    from longrank.corpora.catalog.folder import detect
+    from longrank.corpora.splits import only_split
+
+    layout, documents = detect(folder)
+    if not loaded.documents:
+        raise DataError(f"{documents} holds no document, so nothing can be found")
+    asked = only_split(loaded, folder, split)
+    if not loaded.queries:
+        raise DataError(f"{folder} has no queries: put them into {layout.queries}, which is not there or is empty")
+    if not asked.queries:
+        raise DataError(f"split {split!r} of {folder} names no query of the collection")
+    return asked
 
 
 def _bm25_settings(k1: float, b: float, *, stop_words: bool, stemming: bool, title: bool) -> "BM25Settings":

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from longrank.core.disk import write_atomic
 from longrank.core.errors import DataError
+from longrank.core.types import Collection
+from longrank.corpora.catalog.folder import detect
 from longrank.corpora.formats import beir
 
 FILE = "splits.json"
@@ -33,3 +36,14 @@ def read_split(folder: Path, name: str) -> tuple[str, ...]:
     if name not in splits:
         raise DataError(f"{path} has no split {name!r}; it has {', '.join(splits)}")
     return tuple(splits[name])
+
+
+def only_split(collection: Collection, folder: Path, name: str | None) -> Collection:
+    """The collection of a folder with the queries of one split; with all it was loaded with where none is named.
+
+    A BEIR folder's splits are ``load_folder``'s to choose, so nothing is left out here.
+    """
+    if name is None or (detect(folder)[0].name == "beir" and beir.split_files(folder)):
+        return collection
+    wanted = frozenset(read_split(folder, name))
+    return replace(collection, queries={q: query for q, query in collection.queries.items() if q in wanted})

@@ -36,6 +36,7 @@ THRESHOLDS: Mapping[str, float] = {
     "longembed": 0.01,
     "nq": 0.01,
 }
+FEWEST_QUERIES = 6  # from which on a difference may be claimed: no exact test of five signs can reach .05
 _CHUNK_CELLS = 4_000_000  # cells of a draws x queries table held at once
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from longrank.core.errors import DataError, SettingsError
 from longrank.core.seeds import generator
+from longrank.evaluation.significance import FEWEST_QUERIES
 from longrank.positions.chance import Interval, Placement, clustered_mean, mean_position, merged, placement
 from longrank.positions.records import PairRecord
 from longrank.positions.statistics import collapse
@@ -215,8 +216,11 @@ class PositionProfile:
 
     def bias_sentence(self, *, seed: int = 0) -> str:
         """One sentence: whether relevance is placed otherwise than by chance."""
-        if len({record.query_id for record, _ in self._placed}) < 2:
-            return "Fewer than two queries have evidence that could lie elsewhere, so bias cannot be told from chance."
+        if (queries := len({record.query_id for record, _ in self._placed})) < FEWEST_QUERIES:
+            return (
+                f"Bias cannot be told from chance: {queries} queries have evidence that could lie elsewhere, and fewer "
+                f"than {FEWEST_QUERIES} prove nothing."
+            )
         first, mean = self.first_shift(seed=seed), self.mean_shift(seed=seed)
         words = {True: "differs from chance", False: "is within what chance gives"}
         direction = "" if not first.excludes_zero else " (earlier)" if first.value < 0 else " (later)"

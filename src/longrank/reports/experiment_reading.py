@@ -20,12 +20,11 @@ from longrank.core.seeds import generator
 from longrank.evaluation.comparison import Estimate, compare
 from longrank.evaluation.measures import PerQuery
 from longrank.evaluation.pooling import average_seeds
-from longrank.evaluation.significance import Interval, bca_interval, correct, threshold
+from longrank.evaluation.significance import FEWEST_QUERIES, Interval, bca_interval, correct, threshold
 from longrank.experiments.records import LABELS, CellResult, ExperimentResult, Labels
 from longrank.reports.experiment_pooling import with_pooled
 
 DRAWS = 1999
-FEWEST_QUERIES = 6
 _NAMES = {"bm25": "BM25", "random": "random order", "perfect": "perfect order"}
 _BASELINE = "baseline"
 _UNTRAINED = ("untrained", _BASELINE)  # stages of what no training changes: shown beside every training

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from statistics import median
 
 from longrank.evaluation.comparison import Estimate
-from longrank.evaluation.significance import CORRECTION_NAMES, TEST_NAMES
+from longrank.evaluation.significance import CORRECTION_NAMES, FEWEST_QUERIES, TEST_NAMES
 from longrank.experiments.records import ExperimentResult
 from longrank.positions.gold import SNIPPETS
 from longrank.reports.experiment_audits import audit_statements
-from longrank.reports.experiment_reading import FEWEST_QUERIES, Change, Column, Place, Reading, Row, told_apart
+from longrank.reports.experiment_reading import Change, Column, Place, Reading, Row, told_apart
 from longrank.reports.page import Statement
 
 _FEW_QUERIES = 30

@@ -47,7 +47,21 @@ def evaluation_table(evaluations: Sequence[Evaluation]) -> Table:
     measures = _shared_measures(evaluations)
     rows = [(Cell(e.run), *(Cell(f"{e.means[name]:.4f}") for name in measures)) for e in evaluations]
     notes = [f"{e.run}: {'; '.join(e.notes)}." for e in evaluations]
-    return Table(("run", *measures), tuple(rows), ("Means over queries.", *notes))
+    warning = uneven_queries(evaluations)
+    return Table(("run", *measures), tuple(rows), ("Means over queries.", *notes, *([warning] if warning else [])))
+
+
+def uneven_queries(evaluations: Sequence[Evaluation]) -> str:
+    """Why the means of these runs cannot be set side by side; empty where all are means of the same queries."""
+    name = _shared_measures(evaluations)[0]
+    rows = [set(e.values[name]) for e in evaluations]
+    if all(row == rows[0] for row in rows):
+        return ""
+    common = len(set.intersection(*rows))
+    return (
+        "Warning: these are means over different queries, so they cannot be set against each other; all runs have "
+        f"{common} of {len(set.union(*rows))} queries. `longrank compare` takes only the queries that all have."
+    )
 
 
 def per_query_table(evaluations: Sequence[Evaluation]) -> Table:

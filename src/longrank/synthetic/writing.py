@@ -100,6 +100,8 @@ def write_far_relevant(
                 flexneuart.write_documents(temporary / "AnswerFields.jsonl.gz", documents)
             else:
                 jsonl.write_documents(temporary / "documents.jsonl", documents)
+        if not counts[0]:
+            raise DataError(_nothing_made(made))
         _write_queries(temporary, [query for query in made.queries.values() if query.id in seen], format)
         write_splits(temporary, {name: tuple(q for q in ids if q in seen) for name, ids in made.splits.items()})
         written = {"documents": counts["documents"], "queries": len(seen), "tokens": counts["tokens"]}
@@ -121,6 +123,16 @@ def _dropped(made: FarRelevant, counts: Counter[str], *, queries: int) -> dict[s
         "queries whose passages fit no document": len(made.queries) - queries,
         **{reason: count for reason, count in documents.items() if count},
     }
+
+
+def _nothing_made(made: FarRelevant) -> str:
+    reasons = [f"{count} {reason}" for reason, count in made.divided.dropped.items() if count]
+    left_out = f" Left out: {', '.join(reasons)}." if reasons else ""
+    return (
+        f"not one document of {made.name!r} could be made for its {len(made.queries)} queries.{left_out} There is too "
+        "little filler (passages that answer no query) for documents of this length, or the relevant passages are "
+        "longer than it: add passages, or set another length (boundary, max_tokens)"
+    )
 
 
 def _noted(
