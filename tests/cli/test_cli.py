@@ -62,6 +62,34 @@ def test_wrong_usage_exits_2_and_a_failure_exits_1_in_one_sentence(tmp_path: Pat
     assert "Traceback" in call("--debug", "evaluate", bad, "--qrels", tmp_path / "qrels").stderr
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "fuse a.trec b.trec --out",
+        "retrieve . --out",
+        "rerank minilm . --candidates a.trec --out",
+        "pseudo-label . --out",
+        "expand . --model . --out",
+        "profile . --out",
+        "profile . --figure",
+        "profile . --deciles",
+        "profile . --grades",
+        "profile . --journal",
+        "board a.json --out",
+    ],
+)
+def test_a_folder_is_not_taken_for_a_file_to_write(asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.trec", "b.trec", "a.json"):
+        (tmp_path / name).write_text("q Q0 d 1 1.0 tag\n")
+    (tmp_path / "precious").mkdir()
+    for folder in ("precious", "."):
+        refused = RUNNER.invoke(app, [*asked.split(), folder])
+        assert refused.exit_code == 2
+        assert "is a directory" in refused.output
+    assert (tmp_path / "precious").is_dir()
+
+
 @pytest.fixture
 def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The options of a small audit, in a folder with two functions to audit."""

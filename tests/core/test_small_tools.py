@@ -1,10 +1,11 @@
+import os
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from longrank.core.disk import atomic_path, write_atomic
-from longrank.core.errors import LongrankError, SettingsError, UnknownName
+from longrank.core.disk import atomic_file, atomic_folder, write_atomic
+from longrank.core.errors import DataError, LongrankError, SettingsError, UnknownName
 from longrank.core.fingerprint import file_hash, fingerprint
 from longrank.core.registry import Registry
 from longrank.core.seeds import derive, generator
@@ -122,7 +123,7 @@ def test_fingerprints_see_every_value_and_no_order() -> None:
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
     target = tmp_path / "file.txt"
     write_atomic(target, "old")
-    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
+    with pytest.raises(RuntimeError), atomic_file(target) as temporary:
         temporary.write_text("half")
         raise RuntimeError
     assert target.read_text() == "old"
@@ -131,10 +132,61 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) ->
 
 def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     for content in ("first", "second"):
-        with atomic_path(tmp_path / "folder") as temporary:
-            temporary.mkdir()
+        with atomic_folder(tmp_path / "folder", mark="mark", what="a test") as temporary:
+            (temporary / "mark").touch()
             (temporary / content).write_text(content)
-    assert [p.name for p in (tmp_path / "folder").iterdir()] == ["second"]
+    assert {p.name for p in (tmp_path / "folder").iterdir()} == {"mark", "second"}
+
+
+def test_a_file_never_takes_the_place_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "work.txt").write_text("years")
+    for folder in ("precious", ".", "..", "precious/.."):
+        with pytest.raises(DataError, match="is a folder; name a file"):
+            write_atomic(Path(folder), "new")
+    assert (tmp_path / "precious" / "work.txt").read_text() == "years"
+
+
+def test_a_device_is_no_file_to_write(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="no plain file"):
+        write_atomic(tmp_path / "pipe", "new")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_to_a_file_or_a_folder_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:
+    for name in ("file", "folder"):
+        (tmp_path / "elsewhere" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(tmp_path / "elsewhere" / name)
+    for text in ("old", "new"):
+        write_atomic(tmp_path / "file", text)
+        with atomic_folder(tmp_path / "folder", mark="mark", what="a test") as temporary:
+            (temporary / "mark").write_text(text)
+    assert (tmp_path / "file").is_symlink()
+    assert (tmp_path / "folder").is_symlink()
+    assert (tmp_path / "elsewhere" / "file").read_text() == "new"
+    assert (tmp_path / "elsewhere" / "folder" / "mark").read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("found", [None, "somebody else's"])
+def test_a_folder_that_is_not_ours_is_not_replaced(tmp_path: Path, found: str | None) -> None:
+    (tmp_path / "work.txt").write_text("years")
+    if found is not None:
+        (tmp_path / "mark").write_text(found)
+    with (
+        pytest.raises(DataError, match="is not a test; choose another folder"),
+        atomic_folder(tmp_path, mark="mark", holding="ours", what="a test"),
+    ):
+        pytest.fail("nothing may begin")
+    assert (tmp_path / "work.txt").read_text() == "years"
+
+
+def test_the_folder_one_stands_in_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="by its name"), atomic_folder(Path(), mark="mark", what="a test"):
+        pytest.fail("nothing may begin")
 
 
 def test_a_file_hash_is_its_sha256(tmp_path: Path) -> None:

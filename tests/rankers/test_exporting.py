@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from longrank.chunking.tokenizers import bert_tokenizer
 from longrank.cli.main import app
-from longrank.core.errors import ModelError
+from longrank.core.errors import DataError, ModelError
 from longrank.core.types import Document, Query, Spec
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.rows import Specials
@@ -183,6 +183,17 @@ def test_a_difference_in_scores_is_caught_and_nothing_is_written(
     with pytest.raises(ModelError, match=r"differ by 0\.01"):
         export_classifier(ranker, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_replaces_an_earlier_one_and_no_other_model(tmp_path: Path) -> None:
+    ranker = sharpened(build_ranker(SPEC))
+    for _ in range(2):
+        export_classifier(ranker, tmp_path / "out")
+    ranker.backbone.save(tmp_path)  # a model of transformers, with a config.json of its own
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(DataError, match="is not an exported classifier"):
+        export_classifier(ranker, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == before
 
 
 def test_the_command_exports_a_checkpoint(tmp_path: Path) -> None:

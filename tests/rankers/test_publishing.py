@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from longrank.cli.main import app
-from longrank.core.errors import CheckpointError, ModelError, ServiceError, SettingsError
+from longrank.core.errors import CheckpointError, DataError, ModelError, ServiceError, SettingsError
 from longrank.core.types import Document, Query, Spec
 from longrank.rankers import checkpoint
 from longrank.rankers.adapters import resolve
@@ -50,6 +50,18 @@ def test_a_saved_ranker_comes_back_with_the_same_scores_to_the_bit(ranker: Neura
     again = from_pretrained(tmp_path / "saved")
     assert again.score(QUERY, DOCUMENTS) == ranker.score(QUERY, DOCUMENTS)
     assert again.spec == ranker.spec
+
+
+def test_only_an_empty_folder_or_an_earlier_ranker_is_replaced(ranker: NeuralRanker, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    for _ in range(2):
+        save_pretrained(ranker, tmp_path / "new")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "work.txt").write_text("years")
+    for save in (save_pretrained, checkpoint.save):
+        with pytest.raises(DataError, match="choose another folder"):
+            save(ranker, tmp_path / "precious")
+    assert (tmp_path / "precious" / "work.txt").read_text() == "years"
 
 
 def test_a_published_folder_is_taken_wherever_a_ranker_is_named(ranker: NeuralRanker, tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def test_only_a_batch_is_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_folders_of_other_things_and_unknown_passages_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    with pytest.raises(DataError, match="does not hold passages"):
+    (tmp_path / "mine" / "work.txt").touch()
+    with pytest.raises(DataError, match="is not a folder of passages"):
         store_passages(tmp_path / "mine", [], WordTokenizer(), ids=())
     with pytest.raises(DataError, match="store_passages"):
         open_passages(tmp_path / "mine")

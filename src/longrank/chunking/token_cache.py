@@ -21,7 +21,7 @@ import numpy as np
 
 from longrank.chunking.tokenizers import CachedTokenizer, SubwordTokenizer, WordTokenizer
 from longrank.core.contracts import Tokenizer
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_file
 from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import file_hash, fingerprint
 from longrank.core.types import TokenizedText
@@ -160,7 +160,7 @@ def _write_segment(folder: Path, texts: Mapping[bytes, TokenizedText], max_bytes
     if sum(map(len, parts)) > max_bytes:
         return None
     path = folder / f"{uuid4().hex}{_SUFFIX}"
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+    with atomic_file(path) as temporary, temporary.open("wb") as stream:
         stream.writelines(parts)
     _delete_oldest(folder, max_bytes)
     return path

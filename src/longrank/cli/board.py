@@ -9,7 +9,7 @@ import typer
 def board(
     cards: Annotated[list[Path], typer.Argument(help="Card files written by longrank audit.")],
     *,
-    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("board.html"),
+    out: Annotated[Path, typer.Option("--out", help="The page to write.", dir_okay=False)] = Path("board.html"),
 ) -> None:
     """Compare audited rankers on one sortable page; a timings.json beside a card gives its latency.
 

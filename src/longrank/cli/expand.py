@@ -12,7 +12,7 @@ def expand(
     collection: Annotated[Path, typer.Argument(help="Folder of the collection whose documents are read.")],
     *,
     model: Annotated[Path, typer.Option(help="Folder of a seq2seq model of transformers, such as a doc2query T5.")],
-    out: Annotated[Path, typer.Option(help="File of predictions to write (docid, tab, text).")],
+    out: Annotated[Path, typer.Option(help="File of predictions to write (docid, tab, text).", dir_okay=False)],
     queries: Annotated[int, typer.Option(min=1, help="Queries a segment.")] = 5,
     segment_words: Annotated[int, typer.Option(min=1, help="Words a segment: long documents are read whole.")] = 200,
     new_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a query at most.")] = 64,

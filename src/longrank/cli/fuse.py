@@ -32,7 +32,7 @@ def fuse(
     context: typer.Context,
     runs: Annotated[list[Path], typer.Argument(help="Two or more run files.")],
     *,
-    out: Annotated[Path, typer.Option(help="Run file to write.")],
+    out: Annotated[Path, typer.Option(help="Run file to write.", dir_okay=False)],
     method: Annotated[Method, typer.Option(help="Weighted sum of scores, or reciprocal ranks.")] = Method.LINEAR,
     weights: Annotated[str | None, typer.Option(help="One weight a run, e.g. 0.7,0.3; equal by default.")] = None,
     scale: Annotated[Scale, typer.Option(help="How scores are made comparable within a query.")] = Scale.MIN_MAX,

@@ -71,7 +71,7 @@ def profile(
     seed: Annotated[int, typer.Option("--seed", help="Seed of the sample.")] = 0,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; judge: questions at once.")] = 1,
     journal: Annotated[
-        Path | None, typer.Option("--journal", help="Keep finished pairs here; continue if it exists.")
+        Path | None, typer.Option("--journal", help="Keep finished pairs here; continue if it exists.", dir_okay=False)
     ] = None,
     chat: ChatOption = None,
     base_url: BaseUrlOption = None,
@@ -81,11 +81,19 @@ def profile(
     piece_grade: Annotated[
         int, typer.Option("--piece-grade", min=1, max=3, help="Judge: grade from which a piece is relevant.")
     ] = 1,
-    grades: Annotated[Path | None, typer.Option("--grades", help="Judge: write every piece's grade.")] = None,
+    grades: Annotated[
+        Path | None, typer.Option("--grades", help="Judge: write every piece's grade.", dir_okay=False)
+    ] = None,
     estimate: Annotated[bool, typer.Option("--estimate", help="Judge: only say what it would cost.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the pair records, for longrank ceiling.")] = None,
-    figure: Annotated[Path | None, typer.Option("--figure", help="Write the two histograms as SVG.")] = None,
-    deciles: Annotated[Path | None, typer.Option("--deciles", help="Write relevance by tenth as SVG.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the pair records, for longrank ceiling.", dir_okay=False)
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Write the two histograms as SVG.", dir_okay=False)
+    ] = None,
+    deciles: Annotated[
+        Path | None, typer.Option("--deciles", help="Write relevance by tenth as SVG.", dir_okay=False)
+    ] = None,
     table_format: FormatOption = TextFormat.text,
 ) -> None:
     """Profile where the evidence of relevant documents sits, against chance.

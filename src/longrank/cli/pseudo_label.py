@@ -9,7 +9,7 @@ import typer
 def pseudo_label(
     collection: Annotated[Path, typer.Argument(help="Folder of the collection whose queries are labelled.")],
     *,
-    out: Annotated[Path, typer.Option(help="Judgements file to write (TREC format).")],
+    out: Annotated[Path, typer.Option(help="Judgements file to write (TREC format).", dir_okay=False)],
     run: Annotated[Path | None, typer.Option(help="Take the labels from this run instead of BM25.")] = None,
     positives: Annotated[int, typer.Option(min=1, help="Best documents taken as relevant.")] = 1,
     k1: Annotated[float, typer.Option(help="BM25: how soon repeated terms stop counting.")] = 1.2,

@@ -50,7 +50,7 @@ def rerank(
     ],
     *,
     candidates: Annotated[Path, typer.Option("--candidates", help="TREC run with the candidates.", exists=True)],
-    out: Annotated[Path, typer.Option("--out", help="TREC run to write.")],
+    out: Annotated[Path, typer.Option("--out", help="TREC run to write.", dir_okay=False)],
     depth: Annotated[int, typer.Option(min=1, help="Candidates a query that are scored.")] = 100,
     split: Annotated[str | None, typer.Option(help="Only the queries of this split (splits.json).")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail rather than cut a document or a query.")] = False,

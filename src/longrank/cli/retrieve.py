@@ -78,7 +78,9 @@ def retrieve(
     context: typer.Context,
     collection: Annotated[Path, typer.Argument(help="Folder of the collection.")],
     *,
-    out: Annotated[Path | None, typer.Option(help="Run file to write (TREC format; .gz is compressed).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run file to write (TREC format; .gz is compressed).", dir_okay=False)
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the candidate set; kept in the collection.")] = None,
     method: Annotated[Method, typer.Option(help="Words, words with feedback, embeddings, or both.")] = Method.BM25,
     depth: Annotated[int, typer.Option(min=1, help="Documents a query.")] = 100,

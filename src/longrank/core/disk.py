@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Files and folders written whole or not at all, and never over somebody's work."""
 
 import os
 import shutil
@@ -10,15 +10,36 @@ from longrank.core.errors import DataError
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` (file or folder) that takes its name only if the block succeeds."""
+def atomic_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside a file that takes its name only if the block succeeds; a link to a file stays a link."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is {'a folder' if path.is_dir() else 'no plain file'}; name a file to write")
+    path = _behind_link(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # the suffixes stay at the end, so a writer that looks at '.gz' sees it
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
+    temporary = _beside(path)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path, *, mark: str, what: str, holding: str = "") -> Iterator[Path]:
+    """A new folder beside ``path`` that takes its name only if the block succeeds.
+
+    What stands there is replaced only if it is an empty folder or has a file ``mark`` with the text ``holding`` in it:
+    anything else may be somebody's work.
+    """
+    _refuse_foreign(path, mark=mark, what=what, holding=holding)
+    path = _behind_link(path)
+    temporary, aside = _beside(path), path.with_name(f".{os.getpid()}-old-{path.name}")
+    if temporary.exists():  # left by a killed process that had the same number
+        shutil.rmtree(temporary)
+    temporary.mkdir(parents=True)
     try:
         yield temporary
         if path.is_dir():  # a folder cannot be replaced in one step: move it aside, and only then throw it away
-            aside = path.with_name(f".{os.getpid()}-old-{path.name}")
             os.replace(path, aside)
             os.replace(temporary, path)
             shutil.rmtree(aside)
@@ -27,17 +48,27 @@ def atomic_path(path: Path) -> Iterator[Path]:
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
-
-
-def refuse_foreign(folder: Path, *, mark: str, what: str) -> None:
-    """Refuse to replace a folder unless it is empty or holds the file ``mark``: it may be somebody's work."""
-    if folder.exists() and not (folder / mark).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise DataError(f"{folder} exists and is not {what}; choose another folder, or empty it first")
 
 
 def write_atomic(path: Path, text: str) -> None:
     """Replace a file's text in one step."""
-    with atomic_path(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def _refuse_foreign(folder: Path, *, mark: str, what: str, holding: str) -> None:
+    if folder.name in ("", ".."):
+        raise DataError(f"{folder} cannot be replaced by {what}: give a folder by its name")
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / mark).is_file() or holding.encode() not in (folder / mark).read_bytes():
+        raise DataError(f"{folder} exists and is not {what}; choose another folder, or empty it first")
+
+
+def _behind_link(path: Path) -> Path:
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _beside(path: Path) -> Path:
+    # the suffixes stay at the end, so a writer that looks at '.gz' sees it
+    return path.with_name(f".{os.getpid()}-{path.name}")

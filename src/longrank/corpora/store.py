@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longrank.core.disk import atomic_path, write_atomic
+from longrank.core.disk import atomic_folder, write_atomic
 from longrank.core.errors import DataError, DuplicateId
 from longrank.core.types import Document
 from longrank.corpora.formats.jsonl import from_document
@@ -51,10 +51,7 @@ class DocumentStore(Mapping[str, Document]):
         Memory grows by some 40 bytes a document, whatever its length. A second document with the same id is refused.
         """
         path = Path(path)
-        if path.exists() and not (path / "store.json").is_file() and not (path.is_dir() and not any(path.iterdir())):
-            raise DataError(f"{path} exists and is not a document store; choose another path, or remove it first")
-        with atomic_path(path) as folder:
-            folder.mkdir()
+        with atomic_folder(path, mark="store.json", what="a document store") as folder:
             hashes = _write_documents(folder, documents)
             order = np.argsort(hashes, kind="stable")
             np.save(folder / "hashes.npy", hashes[order])

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_folder
 from longrank.core.errors import CheckpointError
 from longrank.core.fingerprint import file_hash, plain
 from longrank.core.settings import to_spec
@@ -17,6 +17,7 @@ from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.zoo import build_ranker
 
 FORMAT = 1
+MARK = "ranker.json"
 
 
 def save(ranker: NeuralRanker, folder: Path) -> None:
@@ -27,8 +28,8 @@ def save(ranker: NeuralRanker, folder: Path) -> None:
 
     if ranker.spec is None:
         raise CheckpointError("this ranker was composed by hand: build it with build_ranker(spec) to save it")
-    with atomic_path(folder) as temporary:
-        (temporary / "backbone").mkdir(parents=True)
+    with atomic_folder(folder, mark=MARK, what="a checkpoint") as temporary:
+        (temporary / "backbone").mkdir()
         ranker.backbone.save(temporary / "backbone")
         state = {name: value.contiguous() for name, value in ranker.aggregator.state_dict().items()}
         save_file(state, temporary / "aggregator.safetensors")
@@ -39,7 +40,7 @@ def save(ranker: NeuralRanker, folder: Path) -> None:
             "version": __version__,
             "sha256": {name: file_hash(temporary / name) for name in _names(temporary)},
         }
-        (temporary / "ranker.json").write_text(json.dumps(facts, indent=1, sort_keys=True), encoding="utf-8")
+        (temporary / MARK).write_text(json.dumps(facts, indent=1, sort_keys=True), encoding="utf-8")
 
 
 def load(folder: Path | str, *, remote_code: str | None = None) -> NeuralRanker:
@@ -73,7 +74,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    path = folder / "ranker.json"
+    path = folder / MARK
     if not path.is_file():
         pickled = next((p.name for p in folder.glob("*") if p.suffix in {".bin", ".pt", ".pkl", ".pth"}), None)
         hint = f"; {pickled} may be a pickle, which is never loaded" if pickled else ""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from longrank.chunking.tokenizers import SubwordTokenizer
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_file, atomic_folder
 from longrank.core.errors import MissingExtra, ModelError
 from longrank.core.types import Document, Query
 from longrank.encoders.packed import PACKABLE
@@ -37,6 +37,7 @@ TOLERANCE = 1e-4  # of the largest score, or of 1: above it an export is refused
 ONNX_FILE = Path("onnx") / "model.onnx"
 # a power of two, so that scaling is exact; tanh errs by a third of (x / 8192)^2, and half precision still holds it
 _SMALL = 2.0**-13
+_CONFIG = "config.json"
 _LABEL = "relevance"
 _IDENTITY = "torch.nn.modules.linear.Identity"
 _PROBES = (
@@ -66,11 +67,10 @@ def export_classifier(
     folder = Path(folder)
     tokenizer = _checked(ranker)
     reading = reading_of(ranker)
-    with atomic_path(folder) as temporary:
-        temporary.mkdir()
+    with atomic_folder(folder, mark=_CONFIG, holding='"longrank": {', what="an exported classifier") as temporary:
         with quiet():
             _classifier(ranker).save_pretrained(temporary, safe_serialization=True)
-        _complete_config(temporary / "config.json", ranker)
+        _complete_config(temporary / _CONFIG, ranker)
         _write_tokenizer(temporary, tokenizer, ranker, longest=reading.row_tokens)
         text = readme(card or ModelCard(), reading, form="classifier", repo_id=repo_id)
         (temporary / "README.md").write_text(text, encoding="utf-8")
@@ -89,7 +89,7 @@ def export_onnx(ranker: NeuralRanker, path: Path | str) -> None:
     path = Path(path)
     names = ["input_ids", "attention_mask", "token_type_ids"]
     example = (torch.ones(2, 5, dtype=torch.long), torch.ones(2, 5, dtype=torch.long), torch.zeros(2, 5).long())
-    with atomic_path(path) as temporary, warnings.catch_warnings(), torch.inference_mode(False), torch.no_grad():
+    with atomic_file(path) as temporary, warnings.catch_warnings(), torch.inference_mode(False), torch.no_grad():
         warnings.simplefilter("ignore")  # the exporter that needs no further package says it is the older one
         torch.onnx.export(
             _PlainClassifier(ranker).eval(),

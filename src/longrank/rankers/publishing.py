@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from longrank import __version__
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_folder
 from longrank.core.errors import ModelError, ServiceError, SettingsError
 from longrank.core.fingerprint import plain
 from longrank.core.types import Spec
@@ -46,7 +46,7 @@ def save_pretrained(
     ``repo_id`` is what the README's example loads, where the folder is meant for a hub.
     """
     own, reading = ranker.spec, reading_of(ranker)
-    with atomic_path(Path(folder)) as temporary:
+    with atomic_folder(Path(folder), mark=checkpoint.MARK, what="a saved ranker") as temporary:
         try:
             ranker.spec = None if own is None else _without_places(own)
             checkpoint.save(ranker, temporary)

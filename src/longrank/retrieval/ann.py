@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_file
 from longrank.core.errors import DataError, MissingExtra
 from longrank.core.settings import Settings
 from longrank.core.types import Query, Run
@@ -41,7 +41,7 @@ class Approximate:
         graph.hnsw.efConstruction = settings.build_effort
         for start in range(0, len(dense.vectors), BLOCK_ROWS):
             graph.add(np.ascontiguousarray(dense.vectors[start : start + BLOCK_ROWS], dtype=np.float32))
-        with atomic_path(dense.folder / GRAPH) as temporary:
+        with atomic_file(dense.folder / GRAPH) as temporary:
             faiss.write_index(graph, str(temporary))
         return cls(dense, graph, settings)
 

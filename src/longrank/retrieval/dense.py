@@ -1,7 +1,6 @@
 """Retrieval by embeddings: vectors of documents or their chunks on disk, searched exactly."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from longrank.core.disk import atomic_path, refuse_foreign
+from longrank.core.disk import atomic_folder
 from longrank.core.errors import DataError, ModelError, SettingsError, StaleIndex
 from longrank.core.progress import track
 from longrank.core.settings import Settings, parse_settings
@@ -82,11 +81,7 @@ class Dense:
     ) -> "Dense":
         """The vectors of the documents, written to ``folder`` whole or not at all; documents are read once."""
         settings = settings or DenseSettings()
-        refuse_foreign(folder, mark=META, what="an index of embeddings")
-        with atomic_path(folder) as temporary:
-            if temporary.exists():  # left by a killed process that had the same number
-                shutil.rmtree(temporary)
-            temporary.mkdir()
+        with atomic_folder(folder, mark=META, what="an index of embeddings") as temporary:
             _write(temporary, documents, embed, chunk, settings)
         return cls.open(folder, embed)
 

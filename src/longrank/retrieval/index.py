@@ -6,7 +6,6 @@ order, the documents' own terms, lengths and ids, and ``longrank.json`` with set
 """
 
 import json
-import shutil
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from longrank.core.disk import atomic_path, refuse_foreign
+from longrank.core.disk import atomic_folder
 from longrank.core.errors import DataError
 from longrank.core.progress import track
 from longrank.core.settings import Settings, parse_settings
@@ -103,11 +102,7 @@ def build_postings(documents: Iterable[Document], folder: Path, settings: BM25Se
     Documents are read once. Counts go to disk every few million tokens, so memory grows only with the vocabulary
     and the ids.
     """
-    refuse_foreign(folder, mark=META, what="an index of BM25")
-    with atomic_path(folder) as temporary:
-        if temporary.exists():  # left by a killed process that had the same number
-            shutil.rmtree(temporary)
-        temporary.mkdir()
+    with atomic_folder(folder, mark=META, what="an index of BM25") as temporary:
         spilled = _count(documents, temporary, settings)
         write_ids(temporary, spilled.ids)
         np.save(temporary / "lengths.npy", spilled.lengths)

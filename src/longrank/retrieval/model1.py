@@ -1,7 +1,6 @@
 """Lexical translation (IBM Model 1): how well a document's words explain a query's, learned from pairs by EM."""
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_folder
 from longrank.core.errors import DataError, TrainingError
 from longrank.core.progress import track
 from longrank.core.settings import Settings
@@ -70,10 +69,7 @@ class TranslationTable:
 
     def save(self, folder: Path) -> None:
         """Write the table, whole or not at all."""
-        with atomic_path(folder) as temporary:
-            if temporary.exists():  # left by a killed process that had the same number
-                shutil.rmtree(temporary)
-            temporary.mkdir()
+        with atomic_folder(folder, mark="terms.json", what="a translation table") as temporary:
             (temporary / "terms.json").write_text(json.dumps(self.terms, ensure_ascii=False), encoding="utf-8")
             for name in ("starts", "sources", "probabilities"):
                 np.save(temporary / f"{name}.npy", getattr(self, name))

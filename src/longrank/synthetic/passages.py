@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from longrank.chunking.tokenizers import token_lengths
 from longrank.core.contracts import Tokenizer
-from longrank.core.disk import atomic_path, write_atomic
+from longrank.core.disk import atomic_folder, write_atomic
 from longrank.core.errors import DataError, UnknownDocument
 from longrank.core.progress import track
 from longrank.core.types import Document, IntArray
@@ -97,10 +97,7 @@ def count_passages(documents: Iterable[Document], tokenizer: Tokenizer) -> Passa
 
 def store_passages(folder: Path, documents: Iterable[Document], tokenizer: Tokenizer, *, ids: Many[str]) -> Passages:
     """Passages on disk, read a thousand at a time; the numbers of ``ids`` alone are kept, for they are few."""
-    if folder.exists() and not (folder / _META).is_file():
-        raise DataError(f"{folder} exists and does not hold passages; choose another folder, or remove it first")
-    with atomic_path(folder) as temporary:
-        temporary.mkdir()
+    with atomic_folder(folder, mark=_META, what="a folder of passages") as temporary:
         rows: dict[str, int] = {}
         starts, lengths, at = array("q", [0]), array("i"), 0
         with (temporary / "texts.bin").open("wb") as stream:

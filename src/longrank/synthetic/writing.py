@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from longrank.core.disk import atomic_path, write_atomic
+from longrank.core.disk import atomic_folder, write_atomic
 from longrank.core.errors import DataError
 from longrank.core.fingerprint import plain
 from longrank.core.types import Collection, Document, GoldSpan, Qrels, Query
@@ -87,10 +87,7 @@ def write_far_relevant(
     Beside the files of the format: ``spans.jsonl``, ``gold.tsv`` (spans in tokens and characters, distractors' too),
     ``splits.json`` and ``origin.json``.
     """
-    if folder.exists() and not (folder / _LABEL).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise DataError(f"{folder} exists and is not a made collection; choose another folder, or empty it first")
-    with atomic_path(folder) as temporary:
-        temporary.mkdir()
+    with atomic_folder(folder, mark=_LABEL, what="a made collection") as temporary:
         seen, counts = set[str](), Counter[str]()
         with ExitStack() as stack:
             documents = _noted(made, temporary, stack, format=format, workers=workers, seen=seen, counts=counts)

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_folder
 from longrank.core.errors import TrainingError
 from longrank.rankers.neural import NeuralRanker
 
 _RANDOM = "torch-random-state"
+_PROGRESS = "progress.json"
 
 
 def save(
@@ -21,14 +22,13 @@ def save(
     """Write the state in one step; the old one survives until the new one is whole."""
     from safetensors.torch import save_file
 
-    with atomic_path(folder) as temporary:
-        temporary.mkdir(parents=True)
+    with atomic_folder(folder, mark=_PROGRESS, what="the state of a training") as temporary:
         save_file({k: v.contiguous() for k, v in ranker.state_dict().items()}, temporary / "weights.safetensors")
         moments: dict[str, Tensor] = {_RANDOM: torch.get_rng_state()}
         for number, values in optimizer.state_dict()["state"].items():
             moments |= {f"{number}.{key}": value.contiguous() for key, value in values.items()}
         save_file(moments, temporary / "optimizer.safetensors")
-        (temporary / "progress.json").write_text(json.dumps({"mark": mark, "progress": progress}), encoding="utf-8")
+        (temporary / _PROGRESS).write_text(json.dumps({"mark": mark, "progress": progress}), encoding="utf-8")
 
 
 def load(folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *, mark: str) -> dict[str, Any] | None:
@@ -48,7 +48,7 @@ def load(folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *
     if not folder.is_dir():
         return None
     try:
-        facts = json.loads((folder / "progress.json").read_text(encoding="utf-8"))
+        facts = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
         weights = load_file(folder / "weights.safetensors")
         moments = load_file(folder / "optimizer.safetensors")
         same, progress = facts["mark"] == mark, dict(facts["progress"])

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
-from longrank.core.disk import atomic_path, refuse_foreign, write_atomic
+from longrank.core.disk import atomic_folder, write_atomic
 from longrank.core.errors import DataError, DuplicateId, SettingsError, SpanOutsideDocument, UnknownDocument
 from longrank.core.fingerprint import fingerprint
 from longrank.core.types import CharSpan, Collection, Document, Qrels, Query, Run
@@ -103,10 +103,8 @@ def save_collection(
     folder = Path(path)
     if format not in get_args(Format):
         raise SettingsError(f"no format {format!r} to save in; known: {', '.join(get_args(Format))}")
-    refuse_foreign(folder, mark=_LABEL, what="a saved collection")
     documents, queries = collection.documents.values(), collection.queries.values()
-    with atomic_path(folder) as temporary:
-        temporary.mkdir()
+    with atomic_folder(folder, mark=_LABEL, what="a saved collection") as temporary:
         if format == "beir":
             beir.write_corpus(temporary / "corpus.jsonl", documents)
             beir.write_queries(temporary / "queries.jsonl", queries)

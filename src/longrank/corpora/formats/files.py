@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
-from longrank.core.disk import atomic_path
+from longrank.core.disk import atomic_file
 from longrank.core.errors import BadLine, DataError
 
 COMPRESSIONS = (".gz", ".bz2")
@@ -57,7 +57,7 @@ def decode(data: bytes, path: Path, number: int) -> str:
 @contextmanager
 def writing(path: Path) -> Iterator[TextIO]:
     """A UTF-8 stream whose file takes its name only if the block succeeds; the same text gives the same bytes."""
-    with atomic_path(path) as temporary, temporary.open("wb") as raw:
+    with atomic_file(path) as temporary, temporary.open("wb") as raw:
         stream = io.TextIOWrapper(_compressing(raw, path.name), encoding="utf-8", newline="\n")
         try:
             yield stream
