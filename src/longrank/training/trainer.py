@@ -143,7 +143,7 @@ def fit(
         checkpoint.save(ranker, folder / "last")
         write_atomic(folder / "log.json", json.dumps(asdict(progress.log), indent=1))
     job.team.wait()
-    ranker.load_state_dict(checkpoint.load(folder / "best").state_dict())
+    checkpoint.put_back(ranker, folder / "best")
     return progress.log
 
 
