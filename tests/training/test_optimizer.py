@@ -8,7 +8,7 @@ import torch
 from longrank.core.errors import SettingsError
 from longrank.core.types import Document, Query
 from longrank.rankers.neural import NeuralRanker
-from longrank.training.optimizer import freeze, make_optimizer, set_dropout
+from longrank.training.optimizer import freeze, learning_as, make_optimizer, set_dropout
 from longrank.training.settings import TrainSettings
 
 MakeRanker = Callable[..., NeuralRanker]
@@ -75,3 +75,15 @@ def test_dropout_is_set_where_it_is_on(make_ranker: MakeRanker) -> None:
     set_dropout(again, 0.3)
     after = {name: part.p for name, part in again.named_modules() if isinstance(part, torch.nn.Dropout)}
     assert after == {name: 0.3 if rate else 0.0 for name, rate in before.items()}
+
+
+def test_afterwards_a_ranker_learns_and_drops_as_before(make_ranker: MakeRanker) -> None:
+    ranker = make_ranker("parade-transformer")
+    learnt = [parameter.requires_grad for parameter in ranker.parameters()]
+    rates = [part.p for part in ranker.modules() if isinstance(part, torch.nn.Dropout)]
+    with pytest.raises(KeyboardInterrupt), learning_as(ranker, TrainSettings(freeze_layers=1, dropout=0.0)):
+        assert [parameter.requires_grad for parameter in ranker.parameters()] != learnt
+        assert not any(part.p for part in ranker.modules() if isinstance(part, torch.nn.Dropout))
+        raise KeyboardInterrupt
+    assert [parameter.requires_grad for parameter in ranker.parameters()] == learnt
+    assert [part.p for part in ranker.modules() if isinstance(part, torch.nn.Dropout)] == rates

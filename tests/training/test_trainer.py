@@ -18,6 +18,7 @@ from longrank.core.types import Collection, Document, Run
 from longrank.rankers import checkpoint
 from longrank.rankers.neural import NeuralRanker
 from longrank.training.examples import CandidateSampler, TrainExample
+from longrank.training.regimes import Stage, fit_stages
 from longrank.training.settings import PRESETS, TrainSettings
 from longrank.training.trainer import TrainLog, fit
 
@@ -118,6 +119,25 @@ def test_a_finished_training_is_not_done_again(train: Train, tmp_path: Path, wei
     assert torch.equal(weights(first), weights(second))
     assert again == log
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == before
+
+
+def test_what_one_stage_freezes_and_drops_does_not_hold_for_the_next(
+    make_ranker: MakeRanker, sampler: CandidateSampler, tmp_path: Path
+) -> None:
+    ranker = make_ranker()
+    rates: list[set[float]] = []
+    embeddings: list[torch.Tensor] = []
+
+    def validate(ranker: NeuralRanker) -> float:
+        rates.append({part.p for part in ranker.modules() if isinstance(part, torch.nn.Dropout)})
+        embeddings.append(ranker.backbone.model.get_input_embeddings().weight.detach().clone())
+        return 0.0
+
+    changes = {"warm": {"freeze_embeddings": True, "dropout": 0.0}, "main": {"dropout": 0.3}, "plain": {}}
+    stages = [Stage(n, sampler, TrainSettings.model_validate({**FAST, **change})) for n, change in changes.items()]
+    fit_stages(ranker, stages, folder=tmp_path, validate=validate)
+    assert rates == [{0.0}, {0.0, 0.3}, {0.0, 0.1}]  # dropout of attention is off
+    assert not torch.equal(embeddings[1], embeddings[0])
 
 
 def test_one_query_at_a_time_and_all_at_once_give_the_same_gradient(train: Train, tmp_path: Path) -> None:

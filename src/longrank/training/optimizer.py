@@ -1,5 +1,7 @@
 """Which parameters learn, how fast, and with how much dropout."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -8,6 +10,23 @@ from torch import nn
 from longrank.core.errors import SettingsError, TrainingError
 from longrank.rankers.neural import NeuralRanker
 from longrank.training.settings import TrainSettings
+
+
+@contextmanager
+def learning_as(ranker: NeuralRanker, settings: TrainSettings) -> Iterator[None]:
+    """Parts frozen and dropout set as the settings say; afterwards all is as it was, for the next stage."""
+    learnt = [(parameter, parameter.requires_grad) for parameter in ranker.parameters()]
+    rates = [(part, name, getattr(part, name)) for part, name in _dropouts(ranker)]
+    try:
+        freeze(ranker, settings)
+        if settings.dropout is not None:
+            set_dropout(ranker, settings.dropout)
+        yield
+    finally:
+        for parameter, before in learnt:
+            parameter.requires_grad_(before)
+        for part, name, rate in rates:
+            setattr(part, name, rate)
 
 
 def freeze(ranker: NeuralRanker, settings: TrainSettings) -> None:
@@ -25,11 +44,9 @@ def freeze(ranker: NeuralRanker, settings: TrainSettings) -> None:
 
 def set_dropout(ranker: NeuralRanker, rate: float) -> None:
     """Give every dropout that is on this rate; attention dropout, off unless a backbone asks for it, stays off."""
-    for part in ranker.modules():
-        if isinstance(part, nn.Dropout) and part.p > 0:
-            part.p = rate
-        elif isinstance(part, nn.MultiheadAttention) and part.dropout > 0:
-            part.dropout = rate
+    for part, name in _dropouts(ranker):
+        if getattr(part, name) > 0:
+            setattr(part, name, rate)
 
 
 def make_optimizer(ranker: NeuralRanker, settings: TrainSettings) -> torch.optim.Optimizer:
@@ -69,6 +86,15 @@ def _aggregator_groups(ranker: NeuralRanker, settings: TrainSettings) -> list[tu
         raise SettingsError("head_rate was given, but this ranker's aggregator has no head: leave it out")
     rest = [p for p in every if id(p) not in head]
     return [(settings.aggregator_rate, rest), (settings.head_rate, [p for p in every if id(p) in head])]
+
+
+def _dropouts(ranker: NeuralRanker) -> Iterator[tuple[nn.Module, str]]:
+    """Every part that drops, and what its rate is called."""
+    for part in ranker.modules():
+        if isinstance(part, nn.Dropout):
+            yield part, "p"
+        elif isinstance(part, nn.MultiheadAttention):
+            yield part, "dropout"
 
 
 def _learning(part: nn.Module) -> list[nn.Parameter]:

@@ -24,7 +24,7 @@ from longrank.training.examples import Sampler, TrainExample, examples_per_epoch
 from longrank.training.forward import Asked, check_forward, train_scores
 from longrank.training.journal import Journal
 from longrank.training.losses import Loss, Targets
-from longrank.training.optimizer import freeze, make_optimizer, set_dropout
+from longrank.training.optimizer import learning_as, make_optimizer
 from longrank.training.registry import LOSSES
 from longrank.training.schedule import rate_factor
 from longrank.training.settings import TrainSettings
@@ -121,24 +121,11 @@ def fit(
     ``folder/state`` lets a killed run continue to the identical weights; ``folder/best`` and ``folder/last`` are
     checkpoints, ``folder/metrics.jsonl`` has a line an update. ``teach`` gives a teacher's scores of the documents.
     """
-    job = _job(ranker, sampler, settings=settings, folder=folder, augment=augment, teach=teach)
     if settings.early_stopping is not None and validate is None:
         raise SettingsError("early_stopping looks at validation values, and there is no validation: give a split")
-    with torch.random.fork_rng():
-        torch.manual_seed(derive("training", settings.seed))
-        job.team.wait()
-        saved = resume.load(folder / "state", ranker, job.optimizer, mark=job.mark)
-        progress = _Progress() if saved is None else _Progress(**{**saved, "log": TrainLog(**saved["log"])})
-        if progress.scaler:
-            job.scaler.load_state_dict(progress.scaler)
-        job.team.wait()
-        with Journal(
-            folder if job.team.leads else None, updates_done=progress.update, tensorboard=settings.tensorboard
-        ) as journal:
-            while progress.epoch < settings.epochs and not progress.log.stopped_early:
-                _run_epoch(job, progress, journal)
-                _end_epoch(job, progress, validate, journal)
-                _save(job, progress)
+    with learning_as(ranker, settings):
+        job = _job(ranker, sampler, settings=settings, folder=folder, augment=augment, teach=teach)
+        progress = _run_epochs(job, validate)
     if job.team.leads:
         checkpoint.save(ranker, folder / "last")
         write_atomic(folder / "log.json", json.dumps(asdict(progress.log), indent=1))
@@ -159,9 +146,6 @@ def _job(
     if len(sampler) == 0:
         raise TrainingError("the training set is empty")
     check_forward(ranker, settings)
-    freeze(ranker, settings)
-    if settings.dropout is not None:
-        set_dropout(ranker, settings.dropout)
     loss = LOSSES.build(Spec(settings.loss, settings.loss_params))
     device = next(ranker.parameters()).device.type
     scaler = torch.amp.GradScaler(device, enabled=settings.precision == "fp16")
@@ -174,6 +158,26 @@ def _job(
             "lower batch_size, or raise epoch_repeats"
         )
     return job
+
+
+def _run_epochs(job: _Job, validate: Validate | None) -> _Progress:
+    settings, folder = job.settings, job.folder
+    with torch.random.fork_rng():
+        torch.manual_seed(derive("training", settings.seed))
+        job.team.wait()
+        saved = resume.load(folder / "state", job.ranker, job.optimizer, mark=job.mark)
+        progress = _Progress() if saved is None else _Progress(**{**saved, "log": TrainLog(**saved["log"])})
+        if progress.scaler:
+            job.scaler.load_state_dict(progress.scaler)
+        job.team.wait()
+        with Journal(
+            folder if job.team.leads else None, updates_done=progress.update, tensorboard=settings.tensorboard
+        ) as journal:
+            while progress.epoch < settings.epochs and not progress.log.stopped_early:
+                _run_epoch(job, progress, journal)
+                _end_epoch(job, progress, validate, journal)
+                _save(job, progress)
+    return progress
 
 
 def _run_epoch(job: _Job, progress: _Progress, journal: Journal) -> None:
