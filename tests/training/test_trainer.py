@@ -119,6 +119,8 @@ def test_a_finished_training_is_not_done_again(train: Train, tmp_path: Path, wei
     assert torch.equal(weights(first), weights(second))
     assert again == log
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == before
+    assert second.trained
+    assert checkpoint.load(tmp_path / "run" / "last").trained
 
 
 def test_what_one_stage_freezes_and_drops_does_not_hold_for_the_next(

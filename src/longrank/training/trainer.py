@@ -169,6 +169,7 @@ def _run_epochs(job: _Job, validate: Validate | None) -> _Progress:
         progress = _Progress() if saved is None else _Progress(**{**saved, "log": TrainLog(**saved["log"])})
         if progress.scaler:
             job.scaler.load_state_dict(progress.scaler)
+        job.ranker.trained = job.ranker.trained or progress.epoch > 0
         job.team.wait()
         with Journal(
             folder if job.team.leads else None, updates_done=progress.update, tensorboard=settings.tensorboard
