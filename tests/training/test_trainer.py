@@ -14,9 +14,12 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from longrank.core.errors import MissingExtra, SettingsError, TrainingError
-from longrank.core.types import Collection, Document, Run
+from longrank.core.types import Collection, Document, Run, Spec
+from longrank.encoders.backbone import Backbone
+from longrank.encoders.tiny import tiny
 from longrank.rankers import checkpoint
 from longrank.rankers.neural import NeuralRanker
+from longrank.rankers.zoo import build_ranker
 from longrank.training.examples import CandidateSampler, TrainExample
 from longrank.training.regimes import Stage, fit_stages
 from longrank.training.settings import PRESETS, TrainSettings
@@ -110,6 +113,26 @@ def test_a_state_that_a_kill_left_moved_aside_is_put_back(
     assert updates == 6  # none was done again
     assert torch.equal(weights(resumed), weights(whole))
     assert not list((tmp_path / "cut").glob(".*"))
+
+
+def test_a_ranker_with_tied_weights_is_trained_and_goes_on(
+    sampler: CandidateSampler, tmp_path: Path, weights: Weights
+) -> None:
+    from transformers import T5Config, T5EncoderModel
+
+    config = T5Config(vocab_size=256, d_model=16, num_layers=1, num_heads=2, d_ff=32, d_kv=8)
+    words = tiny(layers=1, dim=16, vocabulary=256, pooling="mean")
+    Backbone(T5EncoderModel(config), words.tokenizer, words.specials, pooling="mean").save(tmp_path / "t5")
+    spec = Spec("firstp", {"backbone": Spec("pretrained", {"model": str(tmp_path / "t5")}), "tokens": 12})
+    settings = TrainSettings.model_validate({**FAST, "epochs": 2, "save_every": 1})
+    whole, cut = build_ranker(spec), build_ranker(spec)
+    fit(whole, sampler, settings=settings, folder=tmp_path / "whole", augment=Interruption(None))
+    with pytest.raises(KeyboardInterrupt):
+        fit(cut, sampler, settings=settings, folder=tmp_path / "cut", augment=Interruption(25))
+    resumed = build_ranker(spec)
+    fit(resumed, sampler, settings=settings, folder=tmp_path / "cut", augment=Interruption(None))
+    assert torch.equal(weights(resumed), weights(whole))
+    assert torch.equal(weights(checkpoint.load(tmp_path / "cut" / "best")), weights(whole))
 
 
 def test_a_finished_training_is_not_done_again(train: Train, tmp_path: Path, weights: Weights) -> None:

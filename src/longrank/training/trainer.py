@@ -273,8 +273,7 @@ def _step(job: _Job, progress: _Progress, batch: Sequence[TrainExample]) -> floa
 def _broken(job: _Job, progress: _Progress, what: str) -> TrainingError:
     """The error to raise; what was saved last becomes a checkpoint that another training can start from."""
     kept = f"none of its {progress.update} updates had been saved yet"
-    if job.team.leads and (weights := resume.saved_weights(job.folder / "state")) is not None:
-        job.ranker.load_state_dict(weights)
+    if job.team.leads and resume.put_saved_weights(job.folder / "state", job.ranker):
         checkpoint.save(job.ranker, job.folder / "last-good")
         kept = f"the weights saved last are a checkpoint, {job.folder / 'last-good'}, to start again from with init"
     return TrainingError(
