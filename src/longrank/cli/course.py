@@ -181,16 +181,17 @@ class Course:
         from longrank.training.regimes import Stage
         from longrank.training.settings import TrainSettings
 
-        place, query_ids = stage.collection or self.config.collection, part.train
+        place, split = stage.collection or self.config.collection, stage.split or self.config.train_split
         own = stage.collection is not None or stage.split is not None
-        collection = load(place, [stage.split or self.config.train_split]) if own else self.collection
+        collection = load(place, [split]) if own else self.collection
         candidates = self.candidates if stage.candidates is None else runs(stage.candidates)
-        if stage.split is not None:
-            query_ids = read_split(place, stage.split)
-        if stage.labels == "pseudo":
-            first = next(iter(candidates.values()))
+        first = next(iter(candidates.values())) if stage.labels == "pseudo" else None
+        if first is not None:
             collection = replace(collection, qrels=pseudo_labels(first))
-            query_ids = tuple(first) if stage.collection is not None and stage.split is None else query_ids
+        if first is not None and stage.collection is not None and stage.split is None:
+            query_ids = tuple(first)  # such a collection may have no splits
+        else:
+            query_ids = read_split(place, split) if own else part.train
         query_ids = self._unleaked(stage.name, query_ids, collection, part)
         table = {**self.config.train.model_dump(), **stage.train, "seed": seed}
         source = _Source(collection, candidates, query_ids, stage.negatives or self.config.negatives)
