@@ -31,9 +31,8 @@ def learning_as(ranker: NeuralRanker, settings: TrainSettings) -> Iterator[None]
 
 def freeze(ranker: NeuralRanker, settings: TrainSettings) -> None:
     """Stop the embeddings, or the lowest layers with all below them, from learning."""
-    model: Any = ranker.backbone.model
     if settings.freeze_embeddings or settings.freeze_layers:
-        model.embeddings.requires_grad_(False)
+        _embeddings(ranker).requires_grad_(False)
     if settings.freeze_layers:
         layers = _layers(ranker)
         if settings.freeze_layers > len(layers):
@@ -101,6 +100,19 @@ def _learning(part: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in part.parameters() if parameter.requires_grad]
 
 
+def _embeddings(ranker: NeuralRanker) -> nn.Module:
+    model: Any = ranker.backbone.model
+    try:
+        found = getattr(model, "embeddings", None) or model.get_input_embeddings()
+    except (AttributeError, NotImplementedError):
+        found = None
+    if isinstance(found, nn.Module):
+        return found
+    raise SettingsError(
+        f"the embeddings of a {type(model).__name__} are not known: leave freeze_embeddings and freeze_layers out"
+    )
+
+
 def _layers(ranker: NeuralRanker) -> list[nn.Module]:
     model: Any = ranker.backbone.model
     for path in ("encoder.layer", "transformer.layer", "encoder.block", "layers"):
@@ -109,4 +121,6 @@ def _layers(ranker: NeuralRanker) -> list[nn.Module]:
             place = getattr(place, name, None)
         if place is not None:
             return list(place)
-    raise SettingsError(f"the layers of a {model.config.model_type!r} model are not known: freeze and decay by hand")
+    raise SettingsError(
+        f"the layers of a {type(model).__name__} are not known: leave freeze_layers and layer_decay out"
+    )
