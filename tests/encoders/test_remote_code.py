@@ -1,25 +1,35 @@
 """Models with Python code of their own, as JINA's ALiBi encoders and MosaicBERT are published."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import longrank
 from longrank.cli.main import app
 from longrank.core.errors import ModelError
-from longrank.core.types import Document, Query, Spec
+from longrank.core.types import Collection, Document, Qrels, Query, Run, Spec
+from longrank.corpora.catalog.folder import save_collection
+from longrank.corpora.formats.trec import read_run, write_run
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.pretrained import pretrained
 from longrank.encoders.remote_code import code_arguments, code_hash, foreign_class
 from longrank.encoders.rows import Needs, Row
+from longrank.experiments.execute import Store, run_steps
+from longrank.experiments.plan import make_plan
+from longrank.experiments.settings import load_experiment
 from longrank.rankers import checkpoint
+from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.zoo import build_ranker
+from longrank.training.examples import PassageSampler
+from longrank.training.settings import TrainSettings
+from longrank.training.trainer import fit
 
 # an encoder of one layer whose attention falls with distance (ALiBi) and which has no positions at all
 CODE = '''
@@ -72,6 +82,28 @@ WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *(f"w{i}" for i in range(60))]
 QUERY = Query("q", "w3 w14 w15")
 DOCUMENTS = [Document(str(n), " ".join(f"w{i * i % 60}" for i in range(n))) for n in (5, 0, 17, 90)]
 
+EXPERIMENT = """
+title = "Code of its own"
+size = "laptop"
+rankers = ["firstp"]
+measures = ["RR"]
+warmup = { on = "toy", training = { batch_size = 2, backbone_rate = 1e-2 } }
+training = { batch_size = 2, backbone_rate = 1e-12 }
+negatives = { hard_depth = 4 }
+scoring = { depth = 2 }
+reading = { query_tokens = 8, chunk_tokens = 20, window_tokens = 20, window_stride = 20, max_tokens = 40 }
+stages = [
+    { name = "first", train_on = "toy", score_on = [] },
+    { name = "second", start_from = "first", train_on = "toy", score_on = ["toy"] },
+]
+
+[collections.toy]
+kind = "toy"
+train = 4
+dev = 1
+test = 2
+"""
+
 
 @pytest.fixture(autouse=True)
 def _own_module_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +143,21 @@ def jina(folder: Path) -> Path:
     return write(folder, {"AutoModel": "modeling.JinaBertModel"})
 
 
+def mosaic(folder: Path) -> Path:
+    return write(folder, {"AutoModelForMaskedLM": "modeling.BertForMaskedLM"}, "BertForMaskedLM")
+
+
+def allowed(folder: Path) -> Spec:
+    return Spec("pretrained", {"model": str(folder), "remote_code": f"{folder.name}@{code_hash(folder)}"})
+
+
+def permission(folder: Path) -> str:
+    """What the refusal of a checkpoint says to allow."""
+    with pytest.raises(ModelError, match="remote_code='backbone@") as refused:
+        checkpoint.load(folder)
+    return str(refused.value).partition("remote_code='")[2].partition("'")[0]
+
+
 def alibi_by_hand(backbone: Backbone, ids: Sequence[int]) -> Any:
     """The encoder's first state in numpy."""
     weights = {name: value.numpy() for name, value in backbone.model.state_dict().items()}
@@ -144,26 +191,21 @@ def test_changed_code_is_refused_again(tmp_path: Path) -> None:
 
 
 def test_a_ranker_with_such_a_backbone_scores_saves_and_loads_by_permission(tmp_path: Path) -> None:
-    folder = jina(tmp_path / "jina-tiny")
-    backbone = Spec("pretrained", {"model": str(folder), "remote_code": f"jina-tiny@{code_hash(folder)}"})
+    backbone = allowed(jina(tmp_path / "jina-tiny"))
     for name, sizes in (("longp", {"tokens": 200}), ("maxp", {"size": 20, "stride": 15}), ("cedr-knrm", {"size": 20})):
         ranker = build_ranker(Spec(name, {"backbone": backbone, **sizes}))
         together = ranker.score(QUERY, DOCUMENTS).values
         alone = [ranker.score(QUERY, [document]).values[0] for document in DOCUMENTS]
         assert alone == pytest.approx(together, abs=1e-4)
         checkpoint.save(ranker, tmp_path / name)
-        with pytest.raises(ModelError, match="remote_code='backbone@") as refused:
-            longrank.load(tmp_path / name)
-        allowed = str(refused.value).partition("remote_code='")[2].partition("'")[0]
-        again = longrank.load(tmp_path / name, remote_code=allowed)
+        again = longrank.load(tmp_path / name, remote_code=permission(tmp_path / name))
         assert again.score(QUERY, DOCUMENTS).values == together
 
 
 def test_a_mosaic_type_model_is_read_without_its_head_and_its_layers_are_not_offered(tmp_path: Path) -> None:
-    folder = write(tmp_path / "mosaic-tiny", {"AutoModelForMaskedLM": "modeling.BertForMaskedLM"}, "BertForMaskedLM")
-    allowed = f"mosaic-tiny@{code_hash(folder)}"
+    folder = mosaic(tmp_path / "mosaic-tiny")
     plain = pretrained(str(jina(tmp_path / "jina-tiny")), remote_code=f"jina-tiny@{code_hash(folder)}")
-    backbone = Spec("pretrained", {"model": str(folder), "remote_code": allowed})
+    backbone = allowed(folder)
     ranker = build_ranker(Spec("maxp", {"backbone": backbone, "size": 20, "stride": 15})).eval()
     rows = ranker.layout.rows(plain, plain.tokenizer.tokenize(QUERY.text), ranker.split(DOCUMENTS))
     with torch.inference_mode():
@@ -212,13 +254,85 @@ def test_permission_for_a_model_without_code_is_a_mistake(tmp_path: Path) -> Non
 
 
 def test_explain_takes_the_permission_too(tmp_path: Path) -> None:
-    folder = jina(tmp_path / "jina-tiny")
-    backbone = Spec("pretrained", {"model": str(folder), "remote_code": f"jina-tiny@{code_hash(folder)}"})
+    backbone = allowed(jina(tmp_path / "jina-tiny"))
     checkpoint.save(build_ranker(Spec("maxp", {"backbone": backbone, "size": 20, "stride": 15})), tmp_path / "maxp")
     text = tmp_path / "text.txt"
     text.write_text(DOCUMENTS[-1].text, encoding="utf-8")
     asked = ["explain", str(tmp_path / "maxp"), str(text), "--query", QUERY.text]
-    refused = CliRunner().invoke(app, asked).exception
-    assert isinstance(refused, ModelError)
-    allowed = str(refused).partition("remote_code='")[2].partition("'")[0]
-    assert "best: characters" in CliRunner().invoke(app, [*asked, "--remote-code", allowed]).output
+    assert isinstance(CliRunner().invoke(app, asked).exception, ModelError)
+    asked += ["--remote-code", permission(tmp_path / "maxp")]
+    assert "best: characters" in CliRunner().invoke(app, asked).output
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [jina, mosaic])
+def test_a_training_ends_with_its_best_weights_and_checkpoints_that_load_by_permission(
+    tmp_path: Path, make: Callable[[Path], Path]
+) -> None:
+    ranker = build_ranker(Spec("firstp", {"backbone": allowed(make(tmp_path / "model")), "tokens": 20}))
+    values, seen = iter([0.9, 0.1]), []
+
+    def validate(ranker: NeuralRanker) -> float:
+        seen.append(ranker.score(QUERY, DOCUMENTS).values)
+        return next(values)
+
+    sampler = PassageSampler({"q": QUERY}, {"q": "w3 w14"}, {"q": ["w20 w21"]}, ("q",))
+    settings = TrainSettings(epochs=2, backbone_rate=1e-2, aggregator_rate=1e-2)
+    fit(ranker, sampler, settings=settings, folder=tmp_path / "out", validate=validate)
+    assert ranker.score(QUERY, DOCUMENTS).values == seen[0] != seen[1]
+    for name, scores in (("best", seen[0]), ("last", seen[1])):
+        place = tmp_path / "out" / name
+        assert checkpoint.load(place, remote_code=permission(place)).score(QUERY, DOCUMENTS).values == scores
+
+
+def test_folds_fine_tuning_and_teachers_run_what_the_training_file_allows(tmp_path: Path) -> None:
+    documents = {d.id: d for d in (Document("good", "w3 w14 w15"), Document("bad", "w20 w21 w22"))}
+    queries = {q: Query(q, f"w{n} w3") for n, q in enumerate(("q0", "q1"))}
+    save_collection(Collection("c", documents, queries, Qrels({q: {"good": 1} for q in queries})), tmp_path / "c")
+    write_run(tmp_path / "c.trec", Run("near", {q: {"good": 1.0, "bad": 0.0} for q in queries}))
+    (tmp_path / "folds.json").write_text('[["q0"], ["q1"]]', encoding="utf-8")
+    model = allowed(jina(tmp_path / "jina-tiny")).params
+    files = f'collection = "{tmp_path}/c"\ncandidates = "{tmp_path}/c.trec"\nfolds = "{tmp_path}/folds.json"\n'
+    backbone = (
+        f'{{ name = "pretrained", params = {{ model = "{model["model"]}", remote_code = "{model["remote_code"]}" }} }}'
+    )
+    ranker = f'[ranker]\nname = "firstp"\nparams = {{ tokens = 20, backbone = {backbone} }}\n'
+
+    def train(name: str, text: str) -> Path:
+        config, out = tmp_path / f"{name}.toml", tmp_path / name
+        config.write_text(f'{files}out = "{out}"\n{text}', encoding="utf-8")
+        result = CliRunner().invoke(app, ["train", str(config)])
+        if isinstance(result.exception, ModelError):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        assert len(read_run(out / "seed0/pooled.trec").scores) == 2
+        return out / "seed0/fold-1/main/best"
+
+    first = train("first", ranker)
+    with pytest.raises(ModelError, match="would run Python code of its own"):
+        train("refused", f'init = "{first}"')
+    train("tuned", f'init = "{first}"\ninit_remote_code = "{permission(first)}"')
+    taught = f'teacher = "{first}"\nteacher_remote_code = "{permission(first)}"\ntrain.loss = "margin-mse"\n{ranker}'
+    train("student", taught)
+
+
+def test_an_experiment_runs_what_its_backbone_allows_from_warm_up_to_scoring(tmp_path: Path) -> None:
+    model = allowed(jina(tmp_path / "jina-tiny")).params
+    path = tmp_path / "experiment.toml"
+    path.write_text(
+        f"{EXPERIMENT}\n[backbones.jina]\nname = 'pretrained'\nparams = {json.dumps(model).replace(':', ' =')}"
+    )
+    plan, store = make_plan(load_experiment(path)), Store(tmp_path / "store")
+    run_steps(plan.steps, store, say=lambda line: None)
+    weights = {}
+    for step in plan.steps:
+        if step.kind in {"warm-up", "train"}:
+            place = store.folder(step) / "best"
+            weights[step.kind] = checkpoint.load(place, remote_code=permission(place)).backbone.model.state_dict()
+    assert any(step.kind == "score" for step in plan.steps)
+    # training at a rate of 1e-12 leaves the backbone as it was warmed up
+    assert all(torch.allclose(value, weights["warm-up"][name], atol=1e-6) for name, value in weights["train"].items())
+    start = load_file(tmp_path / "jina-tiny" / "model.safetensors")
+    assert not torch.allclose(start["mix.weight"], weights["warm-up"]["mix.weight"], atol=1e-4)

@@ -7,11 +7,25 @@ import torch
 
 from longrank.core.errors import SettingsError
 from longrank.core.types import Document, Query
+from longrank.encoders.backbone import Backbone
+from longrank.encoders.tiny import tiny
 from longrank.rankers.neural import NeuralRanker
-from longrank.training.optimizer import freeze, make_optimizer, set_dropout
+from longrank.rankers.zoo import firstp
+from longrank.training.optimizer import freeze, learning_as, make_optimizer, set_dropout
 from longrank.training.settings import TrainSettings
 
 MakeRanker = Callable[..., NeuralRanker]
+
+
+def ranker_over(kind: str) -> NeuralRanker:
+    import transformers
+
+    sizes = {"vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 32} if kind == "Llama" else {"d_ff": 32, "d_kv": 8}
+    config = getattr(transformers, f"{kind.removesuffix('Encoder')}Config")(**sizes)
+    words = tiny(vocabulary=64)
+    model = getattr(transformers, f"{kind}Model")(config)
+    return firstp(Backbone(model, words.tokenizer, words.specials, pooling="mean"), tokens=12)
 
 
 def rates(ranker: NeuralRanker, settings: TrainSettings) -> dict[str, float]:
@@ -52,6 +66,28 @@ def test_frozen_layers_and_all_below_do_not_learn(make_ranker: MakeRanker) -> No
         freeze(ranker, TrainSettings(freeze_layers=3))
 
 
+@pytest.mark.parametrize("kind", ["Llama", "T5Encoder"])
+def test_embeddings_and_layers_are_found_by_whatever_name_a_model_has_for_them(kind: str) -> None:
+    ranker = ranker_over(kind)
+    settings = TrainSettings(freeze_layers=1)
+    freeze(ranker, settings)
+    still = {name for name, parameter in ranker.backbone.named_parameters() if not parameter.requires_grad}
+    inside = {"Llama": ("embed_tokens.", "layers.0."), "T5Encoder": ("shared.", "encoder.block.0.")}[kind]
+    assert still == {
+        n for n, _ in ranker.backbone.named_parameters() if n.startswith(tuple(f"model.{i}" for i in inside))
+    }
+    assert set(rates(ranker, settings)).isdisjoint(f"backbone.{name}" for name in still)
+
+
+def test_a_model_whose_parts_are_not_known_says_what_to_leave_out(make_ranker: MakeRanker) -> None:
+    ranker = make_ranker("maxp")
+    ranker.backbone.model = torch.nn.Linear(2, 2)
+    with pytest.raises(SettingsError, match="embeddings of a Linear are not known: leave freeze_embeddings"):
+        freeze(ranker, TrainSettings(freeze_embeddings=True))
+    with pytest.raises(SettingsError, match="layers of a Linear are not known: leave freeze_layers and layer_decay"):
+        make_optimizer(ranker, TrainSettings(layer_decay=0.5))
+
+
 def test_fused_and_plain_optimizers_take_the_same_step(make_ranker: MakeRanker) -> None:
     stepped = []
     for fused in (False, True):
@@ -75,3 +111,15 @@ def test_dropout_is_set_where_it_is_on(make_ranker: MakeRanker) -> None:
     set_dropout(again, 0.3)
     after = {name: part.p for name, part in again.named_modules() if isinstance(part, torch.nn.Dropout)}
     assert after == {name: 0.3 if rate else 0.0 for name, rate in before.items()}
+
+
+def test_afterwards_a_ranker_learns_and_drops_as_before(make_ranker: MakeRanker) -> None:
+    ranker = make_ranker("parade-transformer")
+    learnt = [parameter.requires_grad for parameter in ranker.parameters()]
+    rates = [part.p for part in ranker.modules() if isinstance(part, torch.nn.Dropout)]
+    with pytest.raises(KeyboardInterrupt), learning_as(ranker, TrainSettings(freeze_layers=1, dropout=0.0)):
+        assert [parameter.requires_grad for parameter in ranker.parameters()] != learnt
+        assert not any(part.p for part in ranker.modules() if isinstance(part, torch.nn.Dropout))
+        raise KeyboardInterrupt
+    assert [parameter.requires_grad for parameter in ranker.parameters()] == learnt
+    assert [part.p for part in ranker.modules() if isinstance(part, torch.nn.Dropout)] == rates

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from longrank.core.errors import TrainingError
-from longrank.core.types import Collection, Qrels, Run
+from longrank.core.types import Collection, Document, Qrels, Query, Run, Scores
 from longrank.rankers.neural import NeuralRanker
+from longrank.training.distillation import ranker_teaches
 from longrank.training.examples import CandidateSampler, PassageSampler, Sampler
 from longrank.training.passages import PassageLevel
 from longrank.training.pools import NegativeSettings, PoolSampler
@@ -125,3 +126,21 @@ def test_passages_are_paired_with_a_negative_of_their_query(collection: Collecti
     found = [e for number in range(20) for e in sampler.epoch(number)]
     assert {e.positive.text for e in found} == {"right"}
     assert {d.text for e in found for d in e.negatives} == {"wrong", "worse"}
+
+
+def test_candidates_that_the_collection_lacks_are_no_negatives(collection: Collection, candidates: Run) -> None:
+    lacking = replace(collection, documents={k: v for k, v in collection.documents.items() if k != "bad0"})
+    sampler = CandidateSampler(lacking, candidates, ("q0",), negatives=2, depth=4)
+    assert negatives_of(sampler, "q0") == {"bad1", "bad2"}  # of good0, bad0, bad1, bad2
+
+
+def test_a_teacher_is_asked_about_every_passage(collection: Collection) -> None:
+    class Length:
+        def score(self, query: Query, documents: list[Document]) -> Scores:
+            return Scores([float(len(document.text)) for document in documents])
+
+    teach = ranker_teaches(Length())  # type: ignore[arg-type]
+    sampler = PassageSampler(collection.queries, {"q0": "right"}, {"q0": ["wrong one", "worse"]}, ("q0",))
+    examples = [example for number in range(10) for example in sampler.epoch(number)]
+    scores = {example.negatives[0].text: teach(example.query, example.negatives)[0] for example in examples}
+    assert scores == {"wrong one": 9.0, "worse": 5.0}

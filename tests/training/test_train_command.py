@@ -144,6 +144,19 @@ train = {{ loss = "pairwise-softmax" }}
     assert factors == {"near": [1.0, 1.0], "far": [1.0, pytest.approx(0.505)]}
 
 
+def test_a_stage_with_a_collection_of_its_own_is_trained_on_its_own_queries(
+    command: Command, tmp_path: Path, collection: Collection
+) -> None:
+    renamed = {f"other-{q}": replace(query, id=f"other-{q}") for q, query in collection.queries.items()}
+    qrels = Qrels({f"other-{q}": row for q, row in collection.qrels.grades.items()})
+    save_collection(replace(collection, queries=renamed, qrels=qrels), tmp_path / "other")
+    write_splits(tmp_path / "other", {"train": ("other-q1", "other-q2", "other-q3")})
+    bad = {f"bad{number}": -float(number) for number in range(6)}
+    write_run(tmp_path / "other.trec", Run("other", dict.fromkeys(renamed, bad)))
+    stage = '[[stages]]\nname = "before"\ncollection = "{folder}/other"\ncandidates = "{folder}/other.trec"\n'
+    assert "before: 3 examples of about" in command(text=CONFIG + stage).stderr
+
+
 def test_no_stage_is_trained_on_what_its_fold_tests(command: Command, tmp_path: Path) -> None:
     (tmp_path / "folds.json").write_text('[["q0", "q1", "q2"], ["q3", "q4", "q5"]]')
     write_splits(tmp_path / "collection", {"train": tuple(f"q{n}" for n in range(6))})

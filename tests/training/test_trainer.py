@@ -14,10 +14,14 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from longrank.core.errors import MissingExtra, SettingsError, TrainingError
-from longrank.core.types import Collection, Document, Run
+from longrank.core.types import Collection, Document, Run, Spec
+from longrank.encoders.backbone import Backbone
+from longrank.encoders.tiny import tiny
 from longrank.rankers import checkpoint
 from longrank.rankers.neural import NeuralRanker
+from longrank.rankers.zoo import build_ranker
 from longrank.training.examples import CandidateSampler, TrainExample
+from longrank.training.regimes import Stage, fit_stages
 from longrank.training.settings import PRESETS, TrainSettings
 from longrank.training.trainer import TrainLog, fit
 
@@ -111,6 +115,26 @@ def test_a_state_that_a_kill_left_moved_aside_is_put_back(
     assert not list((tmp_path / "cut").glob(".*"))
 
 
+def test_a_ranker_with_tied_weights_is_trained_and_goes_on(
+    sampler: CandidateSampler, tmp_path: Path, weights: Weights
+) -> None:
+    from transformers import T5Config, T5EncoderModel
+
+    config = T5Config(vocab_size=256, d_model=16, num_layers=1, num_heads=2, d_ff=32, d_kv=8)
+    words = tiny(layers=1, dim=16, vocabulary=256, pooling="mean")
+    Backbone(T5EncoderModel(config), words.tokenizer, words.specials, pooling="mean").save(tmp_path / "t5")
+    spec = Spec("firstp", {"backbone": Spec("pretrained", {"model": str(tmp_path / "t5")}), "tokens": 12})
+    settings = TrainSettings.model_validate({**FAST, "epochs": 2, "save_every": 1})
+    whole, cut = build_ranker(spec), build_ranker(spec)
+    fit(whole, sampler, settings=settings, folder=tmp_path / "whole", augment=Interruption(None))
+    with pytest.raises(KeyboardInterrupt):
+        fit(cut, sampler, settings=settings, folder=tmp_path / "cut", augment=Interruption(25))
+    resumed = build_ranker(spec)
+    fit(resumed, sampler, settings=settings, folder=tmp_path / "cut", augment=Interruption(None))
+    assert torch.equal(weights(resumed), weights(whole))
+    assert torch.equal(weights(checkpoint.load(tmp_path / "cut" / "best")), weights(whole))
+
+
 def test_a_finished_training_is_not_done_again(train: Train, tmp_path: Path, weights: Weights) -> None:
     first, log = train()
     before = (tmp_path / "run" / "metrics.jsonl").read_text()
@@ -118,6 +142,27 @@ def test_a_finished_training_is_not_done_again(train: Train, tmp_path: Path, wei
     assert torch.equal(weights(first), weights(second))
     assert again == log
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == before
+    assert second.trained
+    assert checkpoint.load(tmp_path / "run" / "last").trained
+
+
+def test_what_one_stage_freezes_and_drops_does_not_hold_for_the_next(
+    make_ranker: MakeRanker, sampler: CandidateSampler, tmp_path: Path
+) -> None:
+    ranker = make_ranker()
+    rates: list[set[float]] = []
+    embeddings: list[torch.Tensor] = []
+
+    def validate(ranker: NeuralRanker) -> float:
+        rates.append({part.p for part in ranker.modules() if isinstance(part, torch.nn.Dropout)})
+        embeddings.append(ranker.backbone.model.get_input_embeddings().weight.detach().clone())
+        return 0.0
+
+    changes = {"warm": {"freeze_embeddings": True, "dropout": 0.0}, "main": {"dropout": 0.3}, "plain": {}}
+    stages = [Stage(n, sampler, TrainSettings.model_validate({**FAST, **change})) for n, change in changes.items()]
+    fit_stages(ranker, stages, folder=tmp_path, validate=validate)
+    assert rates == [{0.0}, {0.0, 0.3}, {0.0, 0.1}]  # dropout of attention is off
+    assert not torch.equal(embeddings[1], embeddings[0])
 
 
 def test_one_query_at_a_time_and_all_at_once_give_the_same_gradient(train: Train, tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ class Course:
         if self.config.init is None and asked is not None:
             return build_ranker(asked, seed=seed).to(self._device)
         start = (self.config.init or "").replace("{seed}", str(seed))
-        ranker = checkpoint.load(start)
+        ranker = checkpoint.load(start, remote_code=self.config.init_remote_code)
         if asked is not None and ranker.spec is not None and asked.name != ranker.spec.name:
             raise TrainingError(
                 f"{start} holds a ranker {ranker.spec.name!r}, the settings ask for {asked.name!r}: leave [ranker] "
@@ -181,16 +181,17 @@ class Course:
         from longrank.training.regimes import Stage
         from longrank.training.settings import TrainSettings
 
-        place, query_ids = stage.collection or self.config.collection, part.train
+        place, split = stage.collection or self.config.collection, stage.split or self.config.train_split
         own = stage.collection is not None or stage.split is not None
-        collection = load(place, [stage.split or self.config.train_split]) if own else self.collection
+        collection = load(place, [split]) if own else self.collection
         candidates = self.candidates if stage.candidates is None else runs(stage.candidates)
-        if stage.split is not None:
-            query_ids = read_split(place, stage.split)
-        if stage.labels == "pseudo":
-            first = next(iter(candidates.values()))
+        first = next(iter(candidates.values())) if stage.labels == "pseudo" else None
+        if first is not None:
             collection = replace(collection, qrels=pseudo_labels(first))
-            query_ids = tuple(first) if stage.collection is not None and stage.split is None else query_ids
+        if first is not None and stage.collection is not None and stage.split is None:
+            query_ids = tuple(first)  # such a collection may have no splits
+        else:
+            query_ids = read_split(place, split) if own else part.train
         query_ids = self._unleaked(stage.name, query_ids, collection, part)
         table = {**self.config.train.model_dump(), **stage.train, "seed": seed}
         source = _Source(collection, candidates, query_ids, stage.negatives or self.config.negatives)
@@ -288,7 +289,8 @@ class Course:
             return None
         place = Path(self.config.teacher.replace("{seed}", str(seed)))
         if place.is_dir():
-            return ranker_teaches(checkpoint.load(place).to(self._device))
+            teacher = checkpoint.load(place, remote_code=self.config.teacher_remote_code)
+            return ranker_teaches(teacher.to(self._device))
         return run_teaches(next(iter(runs({"teacher": place}).values())))
 
     def _pool(self, seed: int, outcomes: Sequence[Outcome], parts: Sequence[_Part], folder: Path) -> None:
@@ -301,7 +303,9 @@ class Course:
         for outcome, part in zip(outcomes, parts, strict=True):
             path = folder / f"fold-{part.fold}" / "test.trec"
             if not path.is_file():
-                write_run(path, self._rerank(checkpoint.load(outcome.checkpoint).to(self._device), part.test))
+                ranker = self._ranker(seed)
+                checkpoint.put_back(ranker, outcome.checkpoint)
+                write_run(path, self._rerank(ranker, part.test))
             runs.append(read_run(path))
         pooled = pool_runs(runs, name=f"seed{seed}")
         write_run(folder / "pooled.trec", pooled)

@@ -190,6 +190,8 @@ def _model_class(config: Any, *, remote: bool = False) -> Any:
 def _encoder_of(model: Any) -> Any:
     """The model without the head that guesses words."""
     inner = getattr(model, getattr(model, "base_model_prefix", "") or "", None)
+    if inner is not None and model._auto_class == "AutoModelForMaskedLM":
+        type(inner).register_for_auto_class("AutoModelForMaskedLM")  # its code is saved with it, under the same entry
     return model if inner is None else inner
 
 

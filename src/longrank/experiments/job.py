@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from longrank.core.settings import to_spec
 from longrank.core.types import Run, Spec
 from longrank.corpora.formats.trec import read_run
 from longrank.experiments.collections import Opened, open_collection
@@ -48,8 +49,15 @@ class Job:
     def model(self, role: str = "model") -> "NeuralRanker":
         """The trained ranker of an input, where rankers are to run."""
         from longrank.rankers import checkpoint
+        from longrank.rankers.zoo import build_ranker
 
-        return checkpoint.load(self.inputs[role] / MODEL).to(self.step.hints.get("device", "cpu"))
+        spec, folder = ranker_spec(self.step.inputs[role].settings), self.inputs[role] / MODEL
+        if allows_code(spec):  # what was allowed is the backbone's code, not that of a checkpoint
+            ranker = build_ranker(spec)
+            checkpoint.put_back(ranker, folder)
+        else:
+            ranker = checkpoint.load(folder)
+        return ranker.to(self.step.hints.get("device", "cpu"))
 
     @contextmanager
     def keeping_replies(self, chat: Spec) -> Iterator[Spec]:
@@ -60,3 +68,15 @@ class Job:
         own = can and chat.params.get("cache") is None
         yield Spec(chat.name, {**chat.params, "cache": str(self.folder / _REPLIES)}) if own else chat
         shutil.rmtree(self.folder / _REPLIES, ignore_errors=True)
+
+
+def ranker_spec(settings: Mapping[str, Any]) -> Spec:
+    """The ranker that a training step's settings ask for, with its backbone."""
+    spec = to_spec(settings["ranker"])
+    return Spec(spec.name, {"backbone": to_spec(settings["backbone"]), **spec.params})
+
+
+def allows_code(spec: Spec) -> bool:
+    """Whether a ranker's backbone may run Python code of its own."""
+    backbone = spec.params["backbone"]
+    return isinstance(backbone, Spec) and backbone.params.get("remote_code") is not None

@@ -13,7 +13,7 @@ from longrank.core.settings import parse_settings, to_spec
 from longrank.core.types import Qrels, Query, Run, Spec
 from longrank.corpora.formats.trec import read_run, write_run
 from longrank.experiments.collections import Opened, make_collection
-from longrank.experiments.job import FACTS, LOG, MODEL, RUN, Job
+from longrank.experiments.job import FACTS, LOG, MODEL, RUN, Job, allows_code, ranker_spec
 from longrank.experiments.sources import RetrieverSettings
 from longrank.experiments.telling import (
     make_audit,
@@ -103,7 +103,7 @@ def _make_warmup(job: Job) -> None:
     taught = tuple(q for q in opened.queries("train") if q in positives)  # never those that are tested
     queries = opened.collection.queries
     sampler = PassageSampler(queries, positives, negatives, taught, settings.seed)
-    ranker = build_ranker(_ranker_spec(job, to_spec(job.settings["backbone"])), seed=settings.seed)
+    ranker = build_ranker(ranker_spec(job.settings), seed=settings.seed)
     _fit(job, ranker, sampler, settings)
 
 
@@ -114,10 +114,9 @@ def _make_train(job: Job) -> None:
     if "start" in job.inputs:
         ranker = _reading_as(job.model("start"), job.settings.get("reading", {}))
     else:
-        backbone = to_spec(job.settings["backbone"])
-        if "warm-up" in job.inputs:
-            backbone = Spec("pretrained", {"model": str(job.inputs["warm-up"] / MODEL / "backbone")})
-        ranker = build_ranker(_ranker_spec(job, backbone), seed=settings.seed)
+        ranker = build_ranker(_warmed(job), seed=settings.seed)
+        if "warm-up" in job.inputs and allows_code(ranker_spec(job.settings)):
+            ranker.backbone.load_state_dict(job.model("warm-up").backbone.state_dict())
     parameters = sum(parameter.numel() for parameter in ranker.parameters())
     sampler = _sampler(job, ranker, opened, candidates, seed=settings.seed, facts={"parameters": parameters})
     _fit(job, ranker, sampler, settings, validate=_validation(job, opened, candidates), teach=_teacher(job))
@@ -127,9 +126,13 @@ def _training(job: Job) -> TrainSettings:
     return parse_settings(TrainSettings, job.settings["training"], source=job.step.label)
 
 
-def _ranker_spec(job: Job, backbone: Spec) -> Spec:
-    spec = to_spec(job.settings["ranker"])
-    return Spec(spec.name, {"backbone": backbone, **spec.params})
+def _warmed(job: Job) -> Spec:
+    """The ranker to train, with the backbone that was warmed up; one with code of its own stays as it was allowed."""
+    spec = ranker_spec(job.settings)
+    if "warm-up" not in job.inputs or allows_code(spec):
+        return spec
+    backbone = Spec("pretrained", {"model": str(job.inputs["warm-up"] / MODEL / "backbone")})
+    return Spec(spec.name, {"backbone": backbone, **to_spec(job.settings["ranker"]).params})
 
 
 def _sampler(

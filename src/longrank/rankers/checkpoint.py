@@ -13,6 +13,7 @@ from longrank.core.errors import CheckpointError
 from longrank.core.fingerprint import file_hash, plain
 from longrank.core.settings import to_spec
 from longrank.core.types import Spec
+from longrank.encoders.pretrained import safe_weights
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.zoo import build_ranker
 
@@ -51,10 +52,7 @@ def load(folder: Path | str, *, remote_code: str | None = None) -> NeuralRanker:
     from safetensors.torch import load_file
 
     folder = Path(folder)
-    facts = _facts(folder)
-    for name in {**dict.fromkeys(_WEIGHTS), **facts["sha256"]}:
-        if not (folder / name).is_file() or file_hash(folder / name) != facts["sha256"].get(name):
-            raise CheckpointError(f"{folder / name} is missing or was changed after it was saved: restore or retrain")
+    facts = _checked_facts(folder)
     spec = to_spec(facts["ranker"])
     inside = Spec("pretrained", {"model": str(folder / "backbone"), "remote_code": remote_code})
     ranker = build_ranker(Spec(spec.name, {**spec.params, "backbone": inside}))
@@ -64,6 +62,18 @@ def load(folder: Path | str, *, remote_code: str | None = None) -> NeuralRanker:
     return ranker.eval()
 
 
+def put_back(ranker: NeuralRanker, folder: Path) -> None:
+    """Put the weights of a checkpoint into a ranker built by the same spec; no code that the checkpoint brings runs."""
+    from safetensors.torch import load_file
+
+    facts, model = _checked_facts(folder), ranker.backbone.model
+    held, missing = safe_weights(type(model), str(folder / "backbone"), config=model.config)
+    read = {name: value for name, value in held.state_dict().items() if name not in missing}
+    model.load_state_dict({name: read[name] for name in model.state_dict() if name in read})  # no pooler, which is new
+    ranker.aggregator.load_state_dict(load_file(folder / "aggregator.safetensors"))
+    ranker.trained = bool(facts["trained"])
+
+
 _WEIGHTS = ("aggregator.safetensors", "backbone/model.safetensors", "backbone/config.json")
 
 
@@ -71,6 +81,14 @@ def _names(folder: Path) -> list[str]:
     """Every file of a checkpoint that decides a score: the weights, and what cuts text into tokens."""
     inside = (path for path in (folder / "backbone").rglob("*") if path.is_file())
     return sorted({*_WEIGHTS, *(path.relative_to(folder).as_posix() for path in inside)})
+
+
+def _checked_facts(folder: Path) -> dict[str, Any]:
+    facts = _facts(folder)
+    for name in {**dict.fromkeys(_WEIGHTS), **facts["sha256"]}:
+        if not (folder / name).is_file() or file_hash(folder / name) != facts["sha256"].get(name):
+            raise CheckpointError(f"{folder / name} is missing or was changed after it was saved: restore or retrain")
+    return facts
 
 
 def _facts(folder: Path) -> dict[str, Any]:

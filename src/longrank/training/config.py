@@ -41,7 +41,9 @@ class TrainConfig(Settings):
     out: Path
     ranker: dict[str, Any] | None = Field(None, description="name and params of a ranker; not needed with init")
     init: str | None = Field(None, description="checkpoint to start from; '{seed}' stands for the seed")
+    init_remote_code: str | None = Field(None, description="Python code of init's own that may run, name@version")
     teacher: str | None = Field(None, description="checkpoint, or run file of its scores; '{seed}' as above")
+    teacher_remote_code: str | None = Field(None, description="Python code of teacher's own that may run, name@version")
     train_split: str = "train"
     validation_split: str | None = None
     measure: str = "RR@10"
@@ -102,6 +104,7 @@ class TrainConfig(Settings):
     def mark(self) -> str:
         """Fingerprint of what a folder of results depends on; an option that is not used leaves it alone."""
         later = {"position_weights", "balance_positions", "shuffle", "positions"}
+        later |= {"init_remote_code", "teacher_remote_code"}
         unused = {name for name in later if getattr(self, name) is None}
         return fingerprint(self.model_dump(exclude={"seeds", "out", "device"} | unused))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from longrank.rankers.neural import NeuralRanker
 from longrank.training.examples import Sampler, TrainExample, examples_per_epoch
 from longrank.training.forward import Asked, train_scores
-from longrank.training.optimizer import freeze
+from longrank.training.optimizer import learning_as
 from longrank.training.settings import TrainSettings
 
 _LOOKED_AT, _TIMED = 32, 3
@@ -44,12 +44,9 @@ def estimate(ranker: NeuralRanker, sampler: Sampler, settings: TrainSettings) ->
     lengths = [_tokens(ranker, example) for example in looked_at]
     mean = sum(lengths) / len(lengths)
     every = list(ranker.parameters())
-    learnt = [parameter.requires_grad for parameter in every]
-    freeze(ranker, settings)
-    per_token, graph = _measured(ranker, looked_at[:_TIMED], settings)
-    learning = sum(p.numel() for p in every if p.requires_grad)
-    for parameter, before in zip(every, learnt, strict=True):
-        parameter.requires_grad_(before)
+    with learning_as(ranker, settings):
+        per_token, graph = _measured(ranker, looked_at[:_TIMED], settings)
+        learning = sum(p.numel() for p in every if p.requires_grad)
     total = examples_per_epoch(sampler, settings.examples_per_epoch, repeats=settings.epoch_repeats) * settings.epochs
     held = sum(p.numel() * p.element_size() for p in every) + learning * _OPTIMIZER_BYTES
     largest = max(lengths) * settings.queries_at_once

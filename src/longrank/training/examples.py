@@ -42,8 +42,8 @@ class Sampler(Protocol):
 class CandidateSampler:
     """One positive from the judgements and hard negatives from the candidates, drawn anew every epoch.
 
-    A negative is a candidate that is not judged relevant. Queries without a positive or without enough negatives are
-    left out; ``skipped`` names them.
+    A negative is a candidate of the collection that is not judged relevant. Queries without a positive or without
+    enough negatives are left out; ``skipped`` names them.
     """
 
     collection: Collection
@@ -88,9 +88,10 @@ class CandidateSampler:
     def _pools(self) -> Mapping[str, tuple[list[str], list[str]]]:
         pools = {}
         for query_id in self.query_ids:
-            judged = self.collection.qrels.relevant(query_id)
-            relevant = sorted(d for d in judged if d in self.collection.documents)
-            others = [d for d in self.candidates.ranking(query_id)[: self.depth] if d not in judged]
+            judged, documents = self.collection.qrels.relevant(query_id), self.collection.documents
+            relevant = sorted(d for d in judged if d in documents)
+            top = self.candidates.ranking(query_id)[: self.depth]
+            others = [d for d in top if d not in judged and d in documents]
             if relevant and len(others) >= self.negatives and query_id in self.collection.queries:
                 pools[query_id] = (relevant, others)
         return pools
@@ -115,11 +116,11 @@ class PassageSampler:
         for place in rng.permutation(len(self.query_ids)):
             query_id = self.query_ids[place]
             wrong = self.negatives[query_id]
-            negative = wrong[int(rng.integers(len(wrong)))]
+            chosen = int(rng.integers(len(wrong)))
             yield TrainExample(
                 self.queries[query_id],
                 Document("positive", self.positives[query_id]),
-                (Document("negative", negative),),
+                (Document(f"negative-{chosen}", wrong[chosen]),),
             )
 
 

@@ -1,5 +1,7 @@
 """Which parameters learn, how fast, and with how much dropout."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,11 +12,27 @@ from longrank.rankers.neural import NeuralRanker
 from longrank.training.settings import TrainSettings
 
 
+@contextmanager
+def learning_as(ranker: NeuralRanker, settings: TrainSettings) -> Iterator[None]:
+    """Parts frozen and dropout set as the settings say; afterwards all is as it was, for the next stage."""
+    learnt = [(parameter, parameter.requires_grad) for parameter in ranker.parameters()]
+    rates = [(part, name, getattr(part, name)) for part, name in _dropouts(ranker)]
+    try:
+        freeze(ranker, settings)
+        if settings.dropout is not None:
+            set_dropout(ranker, settings.dropout)
+        yield
+    finally:
+        for parameter, before in learnt:
+            parameter.requires_grad_(before)
+        for part, name, rate in rates:
+            setattr(part, name, rate)
+
+
 def freeze(ranker: NeuralRanker, settings: TrainSettings) -> None:
     """Stop the embeddings, or the lowest layers with all below them, from learning."""
-    model: Any = ranker.backbone.model
     if settings.freeze_embeddings or settings.freeze_layers:
-        model.embeddings.requires_grad_(False)
+        _embeddings(ranker).requires_grad_(False)
     if settings.freeze_layers:
         layers = _layers(ranker)
         if settings.freeze_layers > len(layers):
@@ -25,11 +43,9 @@ def freeze(ranker: NeuralRanker, settings: TrainSettings) -> None:
 
 def set_dropout(ranker: NeuralRanker, rate: float) -> None:
     """Give every dropout that is on this rate; attention dropout, off unless a backbone asks for it, stays off."""
-    for part in ranker.modules():
-        if isinstance(part, nn.Dropout) and part.p > 0:
-            part.p = rate
-        elif isinstance(part, nn.MultiheadAttention) and part.dropout > 0:
-            part.dropout = rate
+    for part, name in _dropouts(ranker):
+        if getattr(part, name) > 0:
+            setattr(part, name, rate)
 
 
 def make_optimizer(ranker: NeuralRanker, settings: TrainSettings) -> torch.optim.Optimizer:
@@ -71,8 +87,30 @@ def _aggregator_groups(ranker: NeuralRanker, settings: TrainSettings) -> list[tu
     return [(settings.aggregator_rate, rest), (settings.head_rate, [p for p in every if id(p) in head])]
 
 
+def _dropouts(ranker: NeuralRanker) -> Iterator[tuple[nn.Module, str]]:
+    """Every part that drops, and what its rate is called."""
+    for part in ranker.modules():
+        if isinstance(part, nn.Dropout):
+            yield part, "p"
+        elif isinstance(part, nn.MultiheadAttention):
+            yield part, "dropout"
+
+
 def _learning(part: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in part.parameters() if parameter.requires_grad]
+
+
+def _embeddings(ranker: NeuralRanker) -> nn.Module:
+    model: Any = ranker.backbone.model
+    try:
+        found = getattr(model, "embeddings", None) or model.get_input_embeddings()
+    except (AttributeError, NotImplementedError):
+        found = None
+    if isinstance(found, nn.Module):
+        return found
+    raise SettingsError(
+        f"the embeddings of a {type(model).__name__} are not known: leave freeze_embeddings and freeze_layers out"
+    )
 
 
 def _layers(ranker: NeuralRanker) -> list[nn.Module]:
@@ -83,4 +121,6 @@ def _layers(ranker: NeuralRanker) -> list[nn.Module]:
             place = getattr(place, name, None)
         if place is not None:
             return list(place)
-    raise SettingsError(f"the layers of a {model.config.model_type!r} model are not known: freeze and decay by hand")
+    raise SettingsError(
+        f"the layers of a {type(model).__name__} are not known: leave freeze_layers and layer_decay out"
+    )

@@ -23,7 +23,9 @@ def save(
     from safetensors.torch import save_file
 
     with atomic_folder(folder, mark=_PROGRESS, what="the state of a training") as temporary:
-        save_file({k: v.contiguous() for k, v in ranker.state_dict().items()}, temporary / "weights.safetensors")
+        other = _other_names(ranker)
+        weights = {name: value.contiguous() for name, value in ranker.state_dict().items() if name not in other}
+        save_file(weights, temporary / "weights.safetensors")
         moments: dict[str, Tensor] = {_RANDOM: torch.get_rng_state()}
         for number, values in optimizer.state_dict()["state"].items():
             moments |= {f"{number}.{key}": value.contiguous() for key, value in values.items()}
@@ -56,7 +58,7 @@ def load(folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *
         raise TrainingError(f"{folder} is damaged ({error}): remove it to start again") from None
     if not same:
         raise TrainingError(f"{folder} belongs to a run with other settings: remove it, or choose another folder")
-    ranker.load_state_dict(weights)
+    _put(weights, ranker)
     torch.set_rng_state(moments.pop(_RANDOM))
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in moments.items():
@@ -66,13 +68,26 @@ def load(folder: Path, ranker: NeuralRanker, optimizer: torch.optim.Optimizer, *
     return progress
 
 
-def saved_weights(folder: Path) -> dict[str, Tensor] | None:
-    """The ranker's weights in a state, None where nothing was saved or it cannot be read."""
+def put_saved_weights(folder: Path, ranker: NeuralRanker) -> bool:
+    """Put the weights of a state into the ranker; False where nothing was saved or it cannot be read."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        weights: dict[str, Tensor] = load_file(folder / "weights.safetensors")
-        return weights
+        weights = load_file(folder / "weights.safetensors")
     except (OSError, SafetensorError):
-        return None
+        return False
+    _put(weights, ranker)
+    return True
+
+
+def _put(weights: dict[str, Tensor], ranker: NeuralRanker) -> None:
+    other = {name: weights[kept] for name, kept in _other_names(ranker).items() if kept in weights}
+    ranker.load_state_dict({**weights, **other})
+
+
+def _other_names(ranker: NeuralRanker) -> dict[str, str]:
+    """Second names of weights that have several, as T5's embeddings do, and the name under which a file has them."""
+    first: dict[int, str] = {}
+    named = ranker.state_dict(keep_vars=True)
+    return {name: kept for name, value in named.items() if (kept := first.setdefault(id(value), name)) != name}

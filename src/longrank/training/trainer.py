@@ -24,7 +24,7 @@ from longrank.training.examples import Sampler, TrainExample, examples_per_epoch
 from longrank.training.forward import Asked, check_forward, train_scores
 from longrank.training.journal import Journal
 from longrank.training.losses import Loss, Targets
-from longrank.training.optimizer import freeze, make_optimizer, set_dropout
+from longrank.training.optimizer import learning_as, make_optimizer
 from longrank.training.registry import LOSSES
 from longrank.training.schedule import rate_factor
 from longrank.training.settings import TrainSettings
@@ -121,29 +121,16 @@ def fit(
     ``folder/state`` lets a killed run continue to the identical weights; ``folder/best`` and ``folder/last`` are
     checkpoints, ``folder/metrics.jsonl`` has a line an update. ``teach`` gives a teacher's scores of the documents.
     """
-    job = _job(ranker, sampler, settings=settings, folder=folder, augment=augment, teach=teach)
     if settings.early_stopping is not None and validate is None:
         raise SettingsError("early_stopping looks at validation values, and there is no validation: give a split")
-    with torch.random.fork_rng():
-        torch.manual_seed(derive("training", settings.seed))
-        job.team.wait()
-        saved = resume.load(folder / "state", ranker, job.optimizer, mark=job.mark)
-        progress = _Progress() if saved is None else _Progress(**{**saved, "log": TrainLog(**saved["log"])})
-        if progress.scaler:
-            job.scaler.load_state_dict(progress.scaler)
-        job.team.wait()
-        with Journal(
-            folder if job.team.leads else None, updates_done=progress.update, tensorboard=settings.tensorboard
-        ) as journal:
-            while progress.epoch < settings.epochs and not progress.log.stopped_early:
-                _run_epoch(job, progress, journal)
-                _end_epoch(job, progress, validate, journal)
-                _save(job, progress)
+    with learning_as(ranker, settings):
+        job = _job(ranker, sampler, settings=settings, folder=folder, augment=augment, teach=teach)
+        progress = _run_epochs(job, validate)
     if job.team.leads:
         checkpoint.save(ranker, folder / "last")
         write_atomic(folder / "log.json", json.dumps(asdict(progress.log), indent=1))
     job.team.wait()
-    ranker.load_state_dict(checkpoint.load(folder / "best").state_dict())
+    checkpoint.put_back(ranker, folder / "best")
     return progress.log
 
 
@@ -159,9 +146,6 @@ def _job(
     if len(sampler) == 0:
         raise TrainingError("the training set is empty")
     check_forward(ranker, settings)
-    freeze(ranker, settings)
-    if settings.dropout is not None:
-        set_dropout(ranker, settings.dropout)
     loss = LOSSES.build(Spec(settings.loss, settings.loss_params))
     device = next(ranker.parameters()).device.type
     scaler = torch.amp.GradScaler(device, enabled=settings.precision == "fp16")
@@ -174,6 +158,27 @@ def _job(
             "lower batch_size, or raise epoch_repeats"
         )
     return job
+
+
+def _run_epochs(job: _Job, validate: Validate | None) -> _Progress:
+    settings, folder = job.settings, job.folder
+    with torch.random.fork_rng():
+        torch.manual_seed(derive("training", settings.seed))
+        job.team.wait()
+        saved = resume.load(folder / "state", job.ranker, job.optimizer, mark=job.mark)
+        progress = _Progress() if saved is None else _Progress(**{**saved, "log": TrainLog(**saved["log"])})
+        if progress.scaler:
+            job.scaler.load_state_dict(progress.scaler)
+        job.ranker.trained = job.ranker.trained or progress.epoch > 0
+        job.team.wait()
+        with Journal(
+            folder if job.team.leads else None, updates_done=progress.update, tensorboard=settings.tensorboard
+        ) as journal:
+            while progress.epoch < settings.epochs and not progress.log.stopped_early:
+                _run_epoch(job, progress, journal)
+                _end_epoch(job, progress, validate, journal)
+                _save(job, progress)
+    return progress
 
 
 def _run_epoch(job: _Job, progress: _Progress, journal: Journal) -> None:
@@ -268,8 +273,7 @@ def _step(job: _Job, progress: _Progress, batch: Sequence[TrainExample]) -> floa
 def _broken(job: _Job, progress: _Progress, what: str) -> TrainingError:
     """The error to raise; what was saved last becomes a checkpoint that another training can start from."""
     kept = f"none of its {progress.update} updates had been saved yet"
-    if job.team.leads and (weights := resume.saved_weights(job.folder / "state")) is not None:
-        job.ranker.load_state_dict(weights)
+    if job.team.leads and resume.put_saved_weights(job.folder / "state", job.ranker):
         checkpoint.save(job.ranker, job.folder / "last-good")
         kept = f"the weights saved last are a checkpoint, {job.folder / 'last-good'}, to start again from with init"
     return TrainingError(
