@@ -97,7 +97,7 @@ def write_far_relevant(
                 flexneuart.write_documents(temporary / "AnswerFields.jsonl.gz", documents)
             else:
                 jsonl.write_documents(temporary / "documents.jsonl", documents)
-        if not counts[0]:
+        if not counts["documents"]:
             raise DataError(_nothing_made(made))
         _write_queries(temporary, [query for query in made.queries.values() if query.id in seen], format)
         write_splits(temporary, {name: tuple(q for q in ids if q in seen) for name, ids in made.splits.items()})
