@@ -152,7 +152,7 @@ def test_a_file_without_a_balance_keeps_its_folder() -> None:
     asked = parse_settings(TrainConfig, base | {"balance_positions": {}}, source="file")
     assert plain.mark != asked.mark
     # of the options that came later, a file that uses none is marked as if there were none
-    later = {"position_weights", "balance_positions", "shuffle", "positions"}
+    later = {"position_weights", "balance_positions", "shuffle", "positions", "init_remote_code", "teacher_remote_code"}
     assert plain.mark == fingerprint(plain.model_dump(exclude={"seeds", "out", "device"} | later))
 
 
