@@ -238,10 +238,11 @@ def made_small(path: Path) -> Experiment:
         stage["training"] = {k: v for k, v in stage.get("training", {}).items() if k.startswith("loss")}
         stage.pop("negatives", None)
         stage["reading"] = dict.fromkeys(stage.get("reading", {}), 240)
+    chat: Any = {"name": "scripted", "params": {"replies": ["[2] > [1]"] * 40}}
     table["untrained"] = [
-        {**one, "params": {"backbone": tiny, "tokens": 60}, "max_queries": 1}
+        {**one, "params": {"chat": chat} if "chat" in one["params"] else {"backbone": tiny, "tokens": 60}}
+        | {"max_queries": 1}
         for one in table.get("untrained", ())
-        if one["name"] in {"e5-4k", "embedding"}
     ]
     retrievers = table.get("retrievers", {"bm25": {}})
     table["retrievers"] = {
@@ -271,7 +272,7 @@ def made_small(path: Path) -> Experiment:
         positions["judged"] |= {"chat": {"name": "scripted", "params": {"replies": replies}}, "sample": 2}
     positions.pop("snippets", None)  # a file of its own, tried below
     if "costs" in table:
-        table["costs"] |= {"queries": 1, "depth": 1, "rounds": 1}
+        table["costs"] |= {"queries": 1, "depth": 2, "rounds": 1}
     return Experiment.model_validate(table)
 
 
@@ -401,6 +402,16 @@ def test_a_file_runs_when_its_collections_and_backbones_are_small(path: Path, tm
         assert len({(store.folder(cell.results[0]) / "run.trec").read_bytes() for cell in cells}) == len(cells)
 
 
+def test_rankgpt_is_timed_beside_the_trained_rankers_of_figure_3(tmp_path: Path) -> None:
+    whole = made_small(FOLDER / "paper" / "positional-bias-efficiency.toml")
+    plan = make_plan(whole.model_copy(update={"rankers": whole.rankers[:1], "stages": whole.stages[:1]}))
+    (cell,), store = [cell for cell in plan.cells if cell.kind == "costs"], Store(tmp_path)
+    run_steps(missing_steps(chosen_steps(plan, ["run-times*"]), store, lambda line: None), store, say=lambda line: None)
+    times = json.loads((store.folder(cell.results[0]) / "costs.json").read_text())
+    assert times["longp-rankgpt-gpt-4o-mini"][0] > 0
+    assert times.keys() >= {"firstp-rankgpt-gpt-4o-mini", "firstp bert"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["positional-bias-positions", "positional-bias-collections", "long-document-models-positions"]
@@ -438,7 +449,6 @@ def test_the_page_says_what_is_made_partly() -> None:
     partly = {line.split("`")[1] for line in lines if line.startswith("| `") and "partly" in line}
     assert partly == {
         "positional-bias-positions",
-        "positional-bias-efficiency",
         "long-document-models-positions",
         "parade-long-transformers",
         "parade-passages-per-document",

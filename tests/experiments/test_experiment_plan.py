@@ -258,6 +258,18 @@ def test_a_larger_budget_goes_on_where_a_smaller_one_was_spent(smallest: Path) -
     assert asked(10).hints["ranker"]["params"]["chat"]["params"]["budget"] == 10
 
 
+def test_run_times_of_a_chat_model_are_the_same_step_whatever_it_may_cost(smallest: Path) -> None:
+    def measured(budget: int, *overrides: str) -> Step:
+        params = f"{{chat={{name='openai', params={{model='gpt-4o-mini', budget={budget}}}}}}}"
+        ready = f"untrained=[{{name='rankgpt', label='gpt', score_on=['toy'], params={params}}}]"
+        return next(step for step in planned(smallest, ready, *overrides).steps if step.kind == "costs")
+
+    plain, timed = measured(5), measured(5, 'costs.untrained=["gpt"]')
+    assert "untrained" not in plain.settings, "a file that measures none keeps its step"
+    assert plain.fingerprint != timed.fingerprint == measured(10, 'costs.untrained=["gpt"]').fingerprint
+    assert timed.hints["untrained"]["gpt"]["params"]["chat"]["params"]["budget"] == 5
+
+
 def test_files_of_one_name_in_two_folders_are_two_files(smallest: Path, tmp_path: Path) -> None:
     for part in ("a", "b", "c"):
         (tmp_path / part).mkdir()

@@ -30,6 +30,11 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
         ('collections.toy.beside=["bm28"]', "no retriever 'bm28'; there are bm25"),
         ("warmup.on=far", "no collection 'far'"),
         ("costs.stage=tunned", "no stage 'tunned'"),
+        ('costs.untrained=["gpt"]', "no untrained ranker 'gpt'; there are none"),
+        (
+            "untrained=[{label='e', name='embedding', baseline='firstp', score_on=['toy']}]",
+            "no untrained ranker 'firstp'; there are e",
+        ),
         ('rankers=["maxp", "maxp"]', "two rankers are labelled 'maxp'"),
         ('measures=["Foo@3"]', "Foo@3"),
         ("validation=Bar", "Bar"),

@@ -18,7 +18,8 @@ from longrank.experiments.records import CellResult, ExperimentResult, write_res
 from longrank.reports.experiment import NAMES, render, write_reports
 from longrank.reports.experiment_figures import figure_sections
 from longrank.reports.experiment_papers import papers_beside
-from longrank.reports.experiment_reading import Column, Reading, Row, read_experiment, told_apart
+from longrank.reports.experiment_reading import Reading, read_experiment, told_apart
+from longrank.reports.experiment_rows import Column, Row
 from longrank.reports.experiment_tables import changes_table, results_table, seeds_table
 from longrank.reports.experiment_words import what_it_shows
 from longrank.reports.page import Figure
@@ -312,6 +313,37 @@ def test_each_backbone_has_its_own_baseline() -> None:
         "maxp (small)": "firstp (small)",
     }
     assert reading.baselines["a"] == "firstp of the same backbone"
+
+
+def with_a_chat_model(**named: str) -> ExperimentResult:
+    """Two that are not trained: one reads the start, has .25 and takes 2 seconds; one reads all, has .5, takes 8."""
+    ready = [
+        cell("gpt-first", -1, [0.25] * 8, stage="untrained", backbone=""),
+        cell("gpt-whole", -1, [0.75, 0.25] * 4, stage="untrained", backbone=""),
+    ]
+    seconds = {"gpt-first, round 0": 2.0, "gpt-whole, round 0": 8.0, "firstp tiny, round 0": 1.0}
+    costs = CellResult({"what": "costs", "scored_on": "toy-far"}, {}, {"documents": 8}, seconds)
+    tables = [{"label": "gpt-first"}, {"label": "gpt-whole", **named}]
+    return experiment(*HAND, *ready, costs, settings={"untrained": tables})
+
+
+def test_an_untrained_ranker_gains_over_the_one_that_the_file_names() -> None:
+    assert {mine.name for mine in read_experiment(with_a_chat_model()).own} == {"maxp"}
+    reading = read_experiment(with_a_chat_model(baseline="gpt-first"))
+    assert {mine.name: own.name for mine, own in reading.own.items()} == {"maxp": "firstp", "gpt-whole": "gpt-first"}
+    assert reading.baselines["a"] == "firstp, or gpt-first"
+    (whole,) = [row for row in reading.rows if row.name == "gpt-whole"]
+    assert reading.against[whole, FAR]["a"].relative == 100
+    asked = read_experiment(with_a_chat_model(baseline="gpt-first"), baseline="firstp")
+    assert {mine.name for mine in asked.own} == {"maxp"}, "whoever asks for one baseline gets that one"
+
+
+def test_an_untrained_ranker_stands_in_the_figure_of_gain_against_cost() -> None:
+    reading = read_experiment(with_a_chat_model(baseline="gpt-first"))
+    sections = {section.heading: section.parts for section in figure_sections(reading)}
+    (figure,) = sections["Gain against cost"]
+    assert isinstance(figure, Figure)
+    assert figure.alt == "Points. gpt-whole: 4.00 times, +100.0%."
 
 
 def swept(**points: Sequence[int]) -> Reading:

@@ -165,9 +165,16 @@ class _Planner:
         seed, name = self.experiment.seeds[0], (*stage.score_on, stage.train_on)[0]
         fold = self._first_fold(stage)
         rankers = {f"{r.label} {b}": self.trained(stage, r, b, seed, fold=fold) for r, b in self._systems(stage)}
+        ready = {ranker.label: ranker.spec for ranker in self.experiment.untrained if ranker.label in costs.untrained}
         inputs = {"collection": self.inputs.collection(name), "candidates": self.inputs.candidates(name), **rankers}
-        settings = {**costs.model_dump(exclude={"stage"}), "rankers": list(rankers), **({"fold": fold} if fold else {})}
-        step = Step("costs", f"run-times on {name}", settings, inputs)
+        settings = {
+            **costs.model_dump(exclude={"stage", "untrained"}),
+            "rankers": list(rankers),
+            **({"fold": fold} if fold else {}),
+            **({"untrained": {label: plain(_without_money(spec)) for label, spec in ready.items()}} if ready else {}),
+        }
+        hints = {"untrained": {label: plain(spec) for label, spec in ready.items()}} if ready else {}
+        step = Step("costs", f"run-times on {name}", settings, inputs, hints)
         return Cell({"what": "costs", "scored_on": name, **self.labels}, "costs", (step,))
 
     def _audits(self, audits: AuditsSettings) -> Iterator[Cell]:

@@ -104,6 +104,7 @@ class UntrainedSettings(Settings):
     params: dict[str, Any] = Field(default_factory=dict)
     score_on: Names
     max_queries: int | None = Field(None, ge=1)
+    baseline: str | None = Field(None, description="label of the untrained one whose gain it is, as FirstP's for LongP")
 
     @property
     def spec(self) -> Spec:
@@ -255,6 +256,8 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
     yield "collection", collections, [c.of for c in e.collections.values() if isinstance(c, OF_ANOTHER)]
     yield "collection", collections, [name for s in stages for name in (s.train_on, *s.score_on)]
     yield "collection", collections, [name for u in e.untrained for name in u.score_on]
+    untrained, costs = [u.label for u in e.untrained], e.costs.untrained if e.costs else ()
+    yield "untrained ranker", untrained, [*(u.baseline for u in e.untrained if u.baseline), *costs]
     yield "collection", collections, [*e.statistics, *(e.positions.of_collections if e.positions else ())]
     yield "collection", collections, [n for pair in (e.positions.passages if e.positions else {}).items() for n in pair]
     if e.positions:

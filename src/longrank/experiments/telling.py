@@ -1,6 +1,7 @@
 """Steps that tell of collections and rankers rather than score: positions, sizes, run-times and audits."""
 
 import json
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,8 +96,9 @@ def _tokenizer(name: str) -> Tokenizer:
 
 
 def make_costs(job: Job) -> None:
-    """Run-times of trained rankers on the same documents, and the tokens each reads."""
+    """Run-times of rankers on the same documents, and the tokens that trained ones read."""
     from longrank.evaluation.efficiency import measure_costs
+    from longrank.rankers.ready import build_ready
 
     opened, candidates = job.collection(), job.candidates()
     held_out = opened.queries("test", job.settings.get("fold"))
@@ -110,6 +112,9 @@ def make_costs(job: Job) -> None:
     ]
     rankers = {name: job.model(name) for name in job.settings["rankers"]}
     costs = measure_costs(rankers, work, rounds=job.settings["rounds"])
+    ready = {name: build_ready(to_spec(spec)) for name, spec in job.step.hints.get("untrained", {}).items()}
+    if ready:
+        costs |= measure_costs(ready, work, rounds=job.settings["rounds"], clock=time.perf_counter)
     tokens = {name: sum(_tokens(ranker, q, batch) for q, batch in work) for name, ranker in rankers.items()}
     documents = sum(len(batch) for _, batch in work)
     write_atomic(job.folder / FACTS, json.dumps({"tokens": tokens, "documents": documents}, sort_keys=True))

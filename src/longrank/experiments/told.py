@@ -51,9 +51,13 @@ class PositionSettings(Settings):
 
 
 class CostSettings(Settings):
-    """How run-times are measured: all rankers of a stage side by side; with folds, those of the first."""
+    """How run-times are measured: all rankers of a stage side by side; with folds, those of the first.
+
+    Of trained rankers processor seconds are counted, of untrained ones all that pass: a service is waited for.
+    """
 
     stage: str
+    untrained: Names = Field((), description="labels; a chat model is asked and paid anew in every round")
     queries: int = Field(4, ge=1)
     depth: int = Field(10, ge=1)
     rounds: int = Field(3, ge=1)

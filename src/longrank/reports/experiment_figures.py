@@ -9,7 +9,8 @@ from longrank.positions.gold import SNIPPETS
 from longrank.reports.cost_plot import CostPoint, gain_against_cost
 from longrank.reports.experiment_audits import audit_figure
 from longrank.reports.experiment_found import found_figures
-from longrank.reports.experiment_reading import Column, Place, Reading, Row, Setting
+from longrank.reports.experiment_reading import Place, Reading
+from longrank.reports.experiment_rows import Column, Row, Setting
 from longrank.reports.experiment_words import main_columns
 from longrank.reports.heat_map import heat_map, sweep_lines
 from longrank.reports.page import Figure, Part, Section
@@ -133,7 +134,8 @@ def _costs(reading: Reading) -> Iterator[Figure]:
             alt = "; ".join(f"{p.name}: {p.relative_time:.2f} times, {p.gain_percent:+.1f}%" for p in points)
             caption = (
                 "Average gain over the own baseline against time a document; median of rounds that run all rankers "
-                f"side by side, {cell.facts.get('documents', 'some')} documents. Times differ from machine to machine."
+                f"side by side, {cell.facts.get('documents', 'some')} documents; of untrained ones waiting counts too. "
+                "Times differ from machine to machine."
             )
             yield Figure(gain_against_cost(points), caption, f"Points. {alt}.")
 
@@ -152,7 +154,7 @@ def relative_times(cell: CellResult, reading: Reading) -> list[tuple[Row, Relati
             continue  # of another point of the sweep
         estimates = [tests["a"] for (r, _), tests in reading.against.items() if r == row and "a" in tests]
         gains = [estimate.relative for estimate in estimates if estimate.relative is not None]
-        names = [f"{r.ranker} {r.backbone}" for r in (row, reading.own.get(row)) if r is not None]
+        names = [f"{r.ranker} {r.backbone}".rstrip() for r in (row, reading.own.get(row)) if r is not None]
         if gains and len(names) == 2 and names[0] != names[1] and set(names) <= costs.keys():
             cost = relative_costs(costs, {names[0]: names[1]})[names[0]]
             found.append((row, cost, sum(gains) / len(gains)))

@@ -8,7 +8,8 @@ from longrank.evaluation.papers.tables import Column as PaperColumn
 from longrank.evaluation.papers.tables import PaperTable, paper_table
 from longrank.evaluation.papers.tables import Row as PaperRow
 from longrank.experiments.records import ENSEMBLE
-from longrank.reports.experiment_reading import Column, Reading, Row
+from longrank.reports.experiment_reading import Reading
+from longrank.reports.experiment_rows import Column, Row
 from longrank.reports.tables import Cell, Table
 
 # a small collection of ours -> the collection of the papers whose part it plays

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longrank.core.errors import DataError, UnknownName
+from longrank.core.errors import DataError
 from longrank.core.seeds import generator
 from longrank.evaluation.comparison import Estimate, compare
 from longrank.evaluation.measures import PerQuery
@@ -23,42 +23,12 @@ from longrank.evaluation.pooling import average_seeds
 from longrank.evaluation.significance import FEWEST_QUERIES, Interval, bca_interval, correct, threshold
 from longrank.experiments.records import LABELS, CellResult, ExperimentResult, Labels
 from longrank.reports.experiment_pooling import with_pooled
+from longrank.reports.experiment_rows import Column, Row, Rows, baselines_of
 
 DRAWS = 1999
 _NAMES = {"bm25": "BM25", "random": "random order", "perfect": "perfect order"}
 _BASELINE = "baseline"
 _UNTRAINED = ("untrained", _BASELINE)  # stages of what no training changes: shown beside every training
-
-Setting = str | int | float | bool
-
-
-class Row(NamedTuple):
-    """A system; ``settings`` are the labels a sweep gave it.
-
-    ``reference`` is "retriever", "random" or "perfect" for what is only there to be compared with.
-    """
-
-    system: str
-    ranker: str
-    backbone: str
-    settings: tuple[tuple[str, Setting], ...] = ()
-    reference: str = ""
-
-    @property
-    def name(self) -> str:
-        """The system and its settings."""
-        return " ".join([self.system, *(f"{label}={value}" for label, value in self.settings)])
-
-
-Rows = tuple[Row, ...]
-
-
-class Column(NamedTuple):
-    """Where, after which training, and by which measure."""
-
-    scored_on: str
-    stage: str
-    measure: str
 
 
 class Place(NamedTuple):
@@ -131,13 +101,13 @@ def read_experiment(result: ExperimentResult, *, baseline: str | None = None, dr
     """The grid of an experiment's scored cells.
 
     ``baseline`` is a ranker's label: each row is compared with that ranker of its own backbone and sweep point. Without
-    it FirstP is taken, else the first point of a sweep, else the first row.
+    it FirstP is taken, else the first point of a sweep, else the first row; of an untrained one, what the file names.
     """
     scored = with_pooled(cell for cell in result.cells if cell.values and "ranker" in cell.labels)
     rows, columns, runs = _grid(scored)
     places = {key: _place(key, cells, draws) for key, cells in runs.items()}
     grid = _Grid(rows, columns, {key: [_values(c, key[1].measure) for c in cells] for key, cells in runs.items()})
-    baselines = _baselines(rows, baseline, _first_p(result))
+    baselines = baselines_of(rows, baseline, result)
     against: dict[tuple[Row, Column], dict[str, Estimate]] = {}
     for letter, (_, of) in baselines.items():
         for key, estimate in grid.tested(of, letter, draws):
@@ -329,56 +299,3 @@ def _trained_twice(
     """Whether two trainings stand behind the columns, not one untrained result shown in both."""
     one, other = seeds[row, before], seeds[row, after]
     return not all(left[before.measure] is right[after.measure] for left, right in zip(one, other, strict=False))
-
-
-def _baselines(rows: Sequence[Row], wanted: str | None, first_p: str) -> dict[str, tuple[str, dict[Row, Rows]]]:
-    """Letter -> label, and the baselines of each row that has one: several where collections have their own."""
-    systems = [row for row in rows if not row.reference]
-    tables: list[tuple[str, dict[Row, Rows]]] = []
-    if systems:
-        label, own = _own(systems, wanted, first_p)
-        tables.append((label, {row: (other,) for row, other in own.items()}))
-    for kind in ("retriever", "random"):
-        of = {r: tuple(o for o in rows if o.reference == kind and o.settings == r.settings) for r in systems}
-        of = {row: others for row, others in of.items() if others}
-        if of:
-            tables.append((" or ".join(dict.fromkeys(o.system for others in of.values() for o in others)), of))
-    return dict(zip("abc", tables, strict=False))
-
-
-def _same_point(row: Row, other: Row) -> bool:
-    return (row.backbone, row.settings) == (other.backbone, other.settings)
-
-
-def _own(rows: Sequence[Row], wanted: str | None, first_p: str) -> tuple[str, dict[Row, Row]]:
-    known = dict.fromkeys(row.ranker for row in rows)
-    if wanted is not None and wanted not in known:
-        raise UnknownName(f"no ranker {wanted!r} to compare with; the experiment has {', '.join(known)}")
-    chosen = wanted or (first_p if first_p in known else None)
-    if chosen is not None:
-        of = {
-            row: other
-            for row in rows
-            for other in rows
-            if other.ranker == chosen and _same_point(row, other) and row != other
-        }
-        return (_own_words(chosen, tuple(of)), of)
-    if len({row.settings for row in rows}) > 1:
-        first = {(row.ranker, row.backbone): row for row in reversed(rows)}
-        own = {row: first[row.ranker, row.backbone] for row in rows}
-        return ("the first setting of the same ranker", {row: other for row, other in own.items() if row != other})
-    return (rows[0].name, dict.fromkeys(rows[1:], rows[0]))
-
-
-def _own_words(ranker: str, rows: Sequence[Row]) -> str:
-    """How a ranker is called that each row meets in its own backbone and sweep point."""
-    shared = ["backbone"] if len({row.backbone for row in rows} - {""}) > 1 else []
-    shared += ["settings"] if len({row.settings for row in rows}) > 1 else []
-    return f"{ranker} of the same {' and '.join(shared)}" if shared else ranker
-
-
-def _first_p(result: ExperimentResult) -> str:
-    """Label under which the experiment has FirstP."""
-    rankers = result.about.get("settings", {}).get("rankers", ())
-    tables = [entry for entry in rankers if isinstance(entry, Mapping)]
-    return next((str(entry.get("label", "firstp")) for entry in tables if entry.get("name") == "firstp"), "firstp")

@@ -3,7 +3,8 @@
 from statistics import stdev
 
 from longrank.positions.statistics import CollectionStatistics
-from longrank.reports.experiment_reading import Column, Reading, Row, told_apart
+from longrank.reports.experiment_reading import Reading, told_apart
+from longrank.reports.experiment_rows import Column, Row
 from longrank.reports.experiment_words import how_tested, signed
 from longrank.reports.page import Cell as PageCell
 from longrank.reports.page import Column as PageColumn

@@ -9,7 +9,8 @@ from longrank.evaluation.significance import CORRECTION_NAMES, FEWEST_QUERIES, T
 from longrank.experiments.records import ExperimentResult
 from longrank.positions.gold import SNIPPETS
 from longrank.reports.experiment_audits import audit_statements
-from longrank.reports.experiment_reading import Change, Column, Place, Reading, Row, told_apart
+from longrank.reports.experiment_reading import Change, Place, Reading, told_apart
+from longrank.reports.experiment_rows import Column, Row
 from longrank.reports.page import Statement
 
 _FEW_QUERIES = 30
