@@ -67,7 +67,7 @@ judged = st.dictionaries(
     min_size=1,
     max_size=12,
 )
-policies = st.sampled_from(["beyond", "uniform", "early", "middle", "late"])
+policies = st.sampled_from(["beyond", "msmarco", "uniform", "early", "middle", "late"])
 
 
 @settings(max_examples=30, deadline=None)
@@ -151,6 +151,19 @@ def test_uniform_places_are_equally_likely_and_thirds_stay_in_their_third() -> N
     assert max(depths["early"]) < 0.45
     assert min(depths["late"]) > 0.55
     assert 0.22 < min(depths["middle"]) < max(depths["middle"]) < 0.78
+
+
+def test_msmarcos_shares_say_in_which_chunk_the_evidence_starts() -> None:
+    made = list(make(single(3000, 3600), placing=Placing(policy="msmarco", boundary=60, max_tokens=240)).documents())
+    chunks = Counter(start(one) // 60 for one in made)
+    # 85.9, 9.1 and 2.6%; the fourth chunk has 1.2% and what would start in the fifth and sixth, unless it has no room
+    for chunk, share in enumerate((0.859, 0.091)):
+        assert chunks[chunk] / 3000 == pytest.approx(share, abs=3 * (share * (1 - share) / 3000) ** 0.5)
+    assert (chunks[2] + chunks[3]) / 3000 == pytest.approx(0.05, abs=0.012)
+    assert chunks[3] > 0
+    # within the first chunk starts are spread: half of it is passed as often as not, up to a passage of 4 to 12 tokens
+    within = [start(one) for one in made if start(one) < 60]
+    assert 18 < np.median(within) < 31
 
 
 def test_length_cells_are_taken_in_turn_and_filled() -> None:
@@ -303,7 +316,14 @@ def test_passages_on_disk_give_the_same_documents_as_passages_in_memory(tmp_path
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"boundary": 160, "max_tokens": 160}, {"lengths": (2000,)}, {"min_tokens": 2000}, {"policy": "first"}]
+    "wrong",
+    [
+        {"boundary": 160, "max_tokens": 160},
+        {"lengths": (2000,)},
+        {"min_tokens": 2000},
+        {"policy": "first"},
+        {"policy": "msmarco", "boundary": 0},
+    ],
 )
 def test_placings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

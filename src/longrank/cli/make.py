@@ -38,6 +38,7 @@ class PlacePolicy(StrEnum):
     """Where relevant passages are put."""
 
     beyond = "beyond"
+    msmarco = "msmarco"
     uniform = "uniform"
     early = "early"
     middle = "middle"

@@ -6,6 +6,7 @@ same documents come out however the blocks are shared among workers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -16,8 +17,9 @@ from longrank.core.errors import DataError
 from longrank.core.settings import Settings
 from longrank.core.types import CharSpan, TokenSpan
 from longrank.synthetic.passages import Passages
+from longrank.synthetic.placing import MSMARCO_START_SHARES
 
-Policy = Literal["beyond", "uniform", "early", "middle", "late"]
+Policy = Literal["beyond", "msmarco", "uniform", "early", "middle", "late"]
 Reading = Literal["consistent", "literal"]
 Numbers = NDArray[np.int64]
 
@@ -28,8 +30,10 @@ _TRIES = 200
 class Placing(Settings):
     """Where planted passages go, and how long documents get; the defaults are the positional-bias paper's.
 
-    ``beyond`` puts them behind ``boundary`` tokens of filler (FarRelevant); ``early``, ``middle`` and ``late`` into a
-    third of the places between filler passages; ``uniform`` into any of them. Lengths are uniform up to ``max_tokens``,
+    ``beyond`` puts them behind ``boundary`` tokens of filler (FarRelevant); ``msmarco`` into the first, second, ...
+    ``boundary`` tokens by the shares of MS MARCO's chunks, side by side, what would start behind the document in the
+    last chunk that has room; ``early``, ``middle`` and ``late`` into a third of the places between filler passages;
+    ``uniform`` into any of them. Lengths are uniform up to ``max_tokens``,
     from the shortest that can be or ``min_tokens``; with ``lengths``, documents take these in turn. The ``literal``
     reading of the paper's recipe fills every document up to ``max_tokens``: its bound forgets the drawn length.
     """
@@ -43,6 +47,8 @@ class Placing(Settings):
 
     @model_validator(mode="after")
     def _lengths_fit(self) -> "Placing":
+        if self.policy == "msmarco" and not self.boundary:
+            raise ValueError("boundary is the length of a chunk for the policy 'msmarco', and must be at least 1")
         if self.policy == "beyond" and self.boundary >= self.max_tokens:
             raise ValueError(f"boundary {self.boundary} leaves no room in documents of {self.max_tokens} tokens")
         if self.min_tokens > self.max_tokens or any(not 1 <= length <= self.max_tokens for length in self.lengths):
@@ -113,6 +119,11 @@ class Pool:
                 "keeps 800 passages as evidence and gives all others, with their queries left out, to the filler"
             )
 
+    @cached_property
+    def mean_tokens(self) -> float:
+        """Of the first ten thousand."""
+        return max(1.0, float(self.passages.tokens[self.rows[:10_000]].mean()))
+
 
 def assemble(
     planted: Sequence[tuple[int, ...]],
@@ -130,15 +141,23 @@ def assemble(
     own = np.asarray(planted, dtype=np.int64).reshape(len(planted), -1)
     own_tokens = pool.passages.tokens[own].sum(axis=1, dtype=np.int64)
     targets = _targets(own_tokens, placing, numbers=numbers, rng=rng)
+    # a head may pass a drawn length, as in the paper, but neither the limit nor a chosen length
+    limits = (targets if placing.lengths else placing.max_tokens) - own_tokens
+    before = _before(limits, placing, pool, rng)
     found: list[Assembled | None] = [None] * len(own)
     open_ = np.flatnonzero(targets > 0)
     for _ in range(_TRIES):
         if not len(open_):
             break
-        filler, ends = _filler(len(open_), int(targets[open_].max()), pool, rng)
+        filler, ends = _filler(len(open_), int(max(targets[open_].max(), before[open_].max())), pool, rng)
         room = targets[open_] - own_tokens[open_]
         counts = (ends <= room[:, None]).sum(axis=1)
-        low, high, fits = _places(ends, counts, room, own_tokens[open_], placing)
+        if placing.policy in _THIRDS:
+            low, high = _third(counts, placing.policy)
+            fits = room >= 0
+        else:
+            low, fits = _behind(ends, limits[open_], before[open_], placing)
+            high = np.maximum(low, counts) if placing.policy == "beyond" else low
         slots = low[:, None] + (rng.random(own[open_].shape) * (high - low + 1)[:, None]).astype(np.int64)
         order = rng.permuted(own[open_], axis=1)
         counts = np.maximum(counts, low)
@@ -166,8 +185,7 @@ def _targets(own_tokens: Numbers, placing: Placing, *, numbers: Sequence[int], r
 
 def _filler(count: int, tokens: int, pool: Pool, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
     """Filler numbers [documents, places], none twice in a row, and where each ends; enough to pass ``tokens``."""
-    mean = max(1.0, float(pool.passages.tokens[pool.rows[:10_000]].mean()))
-    width = min(len(pool.rows), int(1.3 * tokens / mean) + 4)
+    width = min(len(pool.rows), int(1.3 * tokens / pool.mean_tokens) + 4)
     while True:
         drawn = _distinct(rng, count, width, len(pool.rows))
         filler = pool.rows[drawn]
@@ -191,24 +209,34 @@ def _distinct(rng: np.random.Generator, count: int, width: int, below: int) -> N
     return drawn
 
 
-def _places(
-    ends: Numbers, counts: Numbers, room: Numbers, own_tokens: Numbers, placing: Placing
-) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-    """First and last place of the planted passages, as filler before them, and which documents are possible."""
-    if placing.policy == "beyond":
-        head = (ends <= placing.boundary).sum(
-            axis=1
-        ) + 1  # the first filler that passes the boundary is the last before
-        there = np.minimum(head, ends.shape[1])
-        end = np.take_along_axis(ends, there[:, None] - 1, axis=1)[:, 0]
-        # the head may pass a drawn length, as in the paper, but neither the limit nor a chosen length
-        limit = room if placing.lengths else placing.max_tokens - own_tokens
-        return there, np.maximum(there, counts), (head == there) & (end <= limit)
-    low_third, high_third = _THIRDS[placing.policy]
+def _before(limits: Numbers, placing: Placing, pool: Pool, rng: np.random.Generator) -> Numbers:
+    """Tokens of filler that the planted passages must have before them, and may have: [documents, 2]."""
+    if placing.policy != "msmarco":
+        return np.full((len(limits), 2), placing.boundary if placing.policy == "beyond" else 0, dtype=np.int64)
+    last = np.maximum(0, limits - int(pool.mean_tokens)) // placing.boundary  # in which a filler passage can end
+    chunks = np.minimum(rng.choice(len(MSMARCO_START_SHARES), size=len(limits), p=MSMARCO_START_SHARES), last)
+    offsets = (rng.random(len(limits)) * placing.boundary).astype(np.int64)
+    return np.stack([chunks * placing.boundary, np.minimum(chunks * placing.boundary + offsets, limits)], axis=1)
+
+
+def _behind(ends: Numbers, limits: Numbers, before: Numbers, placing: Placing) -> tuple[Numbers, NDArray[np.bool_]]:
+    """How many filler passages stand before the planted ones, and where that can be done."""
+    least, most = before[:, 0], before[:, 1]
+    head = (ends <= least[:, None]).sum(axis=1) + 1  # the first filler that passes the boundary is the last before
+    if placing.policy == "msmarco":
+        head[least == 0] = 0
+    place = np.minimum(np.maximum(head, (ends <= most[:, None]).sum(axis=1)), ends.shape[1])
+    starts = np.take_along_axis(ends, np.maximum(place, 1)[:, None] - 1, axis=1)[:, 0] * (place > 0)
+    fits = (head <= place) & (starts <= limits)
+    return place, fits & (starts < least + placing.boundary) if placing.policy == "msmarco" else fits
+
+
+def _third(counts: Numbers, policy: Policy) -> tuple[Numbers, Numbers]:
+    """First and last place of the planted passages, as filler before them."""
+    low_third, high_third = _THIRDS[policy]
     low, high = -(-low_third * counts // 3), high_third * counts // 3
-    middle = (counts + 1) // 2
-    empty = low > high
-    return np.where(empty, middle, low), np.where(empty, middle, high), room >= 0
+    middle, empty = (counts + 1) // 2, low > high
+    return np.where(empty, middle, low), np.where(empty, middle, high)
 
 
 def _document(filler: list[int], own: list[int], slots: list[int]) -> Assembled:
