@@ -52,6 +52,15 @@ def test_a_file_has_a_plan(path: Path) -> None:
     assert len({str(sorted(cell.labels.items())) for cell in plan.cells}) == len(plan.cells)
 
 
+@pytest.mark.parametrize("path", PAPER, ids=named)
+def test_the_papers_backbones_drop_attention_as_their_configs_say(path: Path) -> None:
+    experiment = load_experiment(path)
+    starts = [r.params[n] for r in experiment.rankers for n in ("init", "interaction") if n in r.params]
+    own = ("jinaai/", "mosaicml/", "TinyLlama/")  # trained without it
+    for params in [*(one.params for one in experiment.backbones.values()), *(start["params"] for start in starts)]:
+        assert params["model"].startswith(own) or params["attention_dropout"] == 0.1, params
+
+
 @pytest.mark.parametrize("path", LAPTOP, ids=named)
 def test_the_plan_of_a_laptop_file_is_shown_by_the_command(path: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(present(path)), "--dry-run", "--out", str(tmp_path / "none")])

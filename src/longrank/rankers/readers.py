@@ -24,8 +24,14 @@ def reader_for(
         return VectorReader(copy.deepcopy(start.model), keep_unused=full)
     if start is not None:
         return VectorReader(encoder_of(start), keep_unused=full)
-    vocabulary = int(backbone.model.config.vocab_size) if full else 1
-    model = random_encoder(backbone.dim, layers=layers, heads=heads or backbone.heads, vocabulary=vocabulary)
+    config = backbone.model.config
+    model = random_encoder(
+        backbone.dim,
+        layers=layers,
+        heads=heads or backbone.heads,
+        attention_dropout=float(getattr(config, "attention_probs_dropout_prob", 0.0)),
+        vocabulary=int(config.vocab_size) if full else 1,
+    )
     return VectorReader(model, specials=_framing_vectors(backbone), keep_unused=full)
 
 

@@ -81,7 +81,15 @@ class VectorReader(nn.Module):
         return Segment(vectors, torch.ones(rows, 1, dtype=torch.bool, device=vectors.device))
 
 
-def random_encoder(dim: int, *, layers: int, heads: int, dropout: float = 0.1, vocabulary: int = 1) -> Any:
+def random_encoder(
+    dim: int,
+    *,
+    layers: int,
+    heads: int,
+    dropout: float = 0.1,
+    attention_dropout: float = 0.0,
+    vocabulary: int = 1,
+) -> Any:
     """A BERT with new weights, for a reader to hold."""
     from transformers import BertConfig, BertModel
 
@@ -94,7 +102,7 @@ def random_encoder(dim: int, *, layers: int, heads: int, dropout: float = 0.1, v
         num_attention_heads=heads,
         intermediate_size=4 * dim,
         hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=0.0,
+        attention_probs_dropout_prob=attention_dropout,
         pad_token_id=None,
     )
     return BertModel(config)
