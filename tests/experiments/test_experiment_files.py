@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from longrank import __version__
 from longrank.cli.main import app
 from longrank.evaluation.papers import paper_table
+from longrank.experiments.costs import tokens_per_document
 from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
 from longrank.experiments.gather import gather
 from longrank.experiments.known import read_known
@@ -124,12 +125,14 @@ def test_parades_first_stage_has_feedback_on_robust04_alone_and_other_settings_f
     assert asked["retrieve for gov2-description by bm25-description"]["bm25"]["b"] == 0.6
 
 
-def test_every_ranker_of_parades_tables_over_windows_reads_16_of_the_whole_document() -> None:
+def test_every_ranker_of_parades_tables_reads_16_passages_of_the_whole_document() -> None:
     plan = make_plan(load_experiment(FOLDER / "paper" / "parade-main.toml"))
     tables = [step.settings["ranker"] for step in plan.steps if step.kind == "train"]
-    kept = {table["name"]: table["params"].get("keep") for table in tables if "stride" in table["params"]}
-    assert set(kept) >= {"k-max", "maxp", "parade-cnn", "parade-transformer"}
-    assert set(kept.values()) == {16}
+    assert {table["name"] for table in tables} >= {"k-max", "maxp", "cedr-knrm", "parade-cnn", "parade-transformer"}
+    assert {(table["params"]["size"], table["params"].get("keep")) for table in tables} == {(225, 16)}
+    reached = [t["params"].get("max_tokens", t["params"].get("max_chunks", 0) * 225) for t in tables]
+    assert min(reached) >= 1_000_000
+    assert {tokens_per_document(table["params"]) for table in tables} == {16 * (225 + 28 + 3)}
 
 
 def test_small_models_are_compared_with_the_settings_of_parades_section_5_3() -> None:

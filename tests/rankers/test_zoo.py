@@ -373,7 +373,20 @@ def test_at_most_so_many_windows_are_kept_the_first_and_the_last_among_them(name
     assert scores.cut_tokens == 40 - 3 * 4  # what is drawn out is counted as not read
 
 
-def test_windows_are_not_drawn_where_the_published_code_reads_every_one() -> None:
+def test_knrm_can_read_the_first_chunk_the_last_and_a_draw_from_between() -> None:
+    params = {"backbone": Spec("tiny", {"layers": 1, "dim": 16, "positions": 32}), "size": 4, "query_tokens": 4}
+    text = Document("d", " ".join(f"w{n}" for n in range(42)))
+    start = build_ranker(Spec("cedr-knrm", {**params, "max_chunks": 3}))
+    assert [span.start for span in start.split([text])[0].spans] == [0, 4, 8]
+    drawn = build_ranker(Spec("cedr-knrm", {**params, "max_chunks": 100, "keep": 3}))
+    first, middle, last = drawn.split([text])[0].spans
+    assert (first.start, last.start, last.stop) == (0, 40, 42)
+    assert middle.start % 4 == 0 and 0 < middle.start < 40
+    assert drawn.score(QUERY, [text]).cut_tokens == 42 - 4 - 4 - 2
+
+
+@pytest.mark.parametrize("name", ["parade-attn", "cedr-knrm"])
+def test_windows_are_not_drawn_where_the_published_code_reads_every_one(name: str) -> None:
     params = {"backbone": Spec("tiny"), "keep": 3, "compat": "published"}
     with pytest.raises(SettingsError, match="leave keep or compat out"):
-        build_ranker(Spec("parade-attn", params), seed=0)
+        build_ranker(Spec(name, params), seed=0)

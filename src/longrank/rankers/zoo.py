@@ -305,17 +305,19 @@ def cedr_knrm(
     kernels: Kernels = "cedr",
     size: int = 477,
     max_chunks: int = 3,
+    keep: int | None = None,
     query_tokens: int = 32,
     compat: Compat = None,
 ) -> NeuralRanker:
     """Soft counts of similar token pairs in all layers, beside the chunks' ``summary``; "none" is KNRM alone.
 
-    ``kernels`` counts and combines as CEDR does, or as capreolus, whose KNRM the PARADE paper shows.
+    ``kernels`` counts and combines as CEDR does, or as capreolus, whose KNRM the PARADE paper shows; with ``keep`` at
+    most so many of the chunks are read, the first, the last and a draw from the middle, as that paper reads.
     """
     aggregator = KernelPool(
         backbone.dim, layers=backbone.layers, summary=summary, kernels=kernels, over_real=compat == "published"
     )
-    return chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+    return chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat, keep=keep)
 
 
 @RANKERS.add("cedr-pacrr", paper="MacAvaney et al. 2019")
