@@ -57,7 +57,7 @@ def test_a_file_has_a_plan(path: Path) -> None:
 def test_the_papers_backbones_drop_attention_as_their_configs_say(path: Path) -> None:
     experiment = load_experiment(path)
     starts = [r.params[n] for r in experiment.rankers for n in ("init", "interaction") if n in r.params]
-    own = ("jinaai/", "mosaicml/", "TinyLlama/")  # trained without it
+    own = ("jinaai/", "mosaicml/", "TinyLlama/")  # left off
     for params in [*(one.params for one in experiment.backbones.values()), *(start["params"] for start in starts)]:
         assert params["model"].startswith(own) or params["attention_dropout"] == 0.1, params
 
@@ -133,6 +133,13 @@ def test_every_ranker_of_parades_tables_reads_16_passages_of_the_whole_document(
     reached = [t["params"].get("max_tokens", t["params"].get("max_chunks", 0) * 225) for t in tables]
     assert min(reached) >= 1_000_000
     assert {tokens_per_document(table["params"]) for table in tables} == {16 * (225 + 28 + 3)}
+
+
+@pytest.mark.parametrize("path", [p for p in PAPER if p.stem.startswith("parade-")], ids=named)
+def test_parades_transformer_reads_cls_and_passages_alone(path: Path) -> None:
+    tables = [step.settings["ranker"] for step in make_plan(load_experiment(path)).steps if step.kind == "train"]
+    found = [table["params"] for table in tables if table["name"] == "parade-transformer"]
+    assert all(params["separators"] is False and "positions" not in params for params in found)
 
 
 def test_small_models_are_compared_with_the_settings_of_parades_section_5_3() -> None:

@@ -224,6 +224,33 @@ def test_special_vectors_of_the_random_aggregator_are_the_backbones() -> None:
     torch.testing.assert_close(aggregator.reader.specials, words[[1, 2]])  # [CLS], [SEP]
 
 
+def test_special_vectors_of_a_pretrained_aggregator_are_drawn_unless_they_are_to_be_its_words() -> None:
+    start = tiny(dim=64, seed=3)
+    words = start.model.get_input_embeddings().weight[[1, 2]]  # [CLS], [SEP]
+    copied: Any = parade_transformer(tiny(dim=16), init=start, specials="copied").aggregator
+    torch.testing.assert_close(copied.reader.specials, words)
+    torch.manual_seed(0)
+    drawn: Any = parade_transformer(tiny(dim=16), init=start).aggregator
+    assert not torch.allclose(drawn.reader.specials, words)
+    assert drawn.reader.specials.std().item() == pytest.approx(64**-0.5, rel=0.25)  # N(0, 1) / sqrt(width), 128 values
+
+
+@pytest.mark.parametrize(
+    "params", [{"separators": False}, {"positions": False}, {"separators": False, "positions": False}]
+)
+def test_a_reader_of_any_input_comes_back_from_its_checkpoint(tmp_path: Path, params: dict[str, Any]) -> None:
+    ranker = build_ranker(Spec("parade-transformer", {"backbone": TINY, "size": 24, "stride": 16, **params}))
+    checkpoint.save(ranker, tmp_path / "ranker")
+    documents = [document(60), document(5)]
+    expected = ranker.score(QUERY, documents).values
+    assert checkpoint.load(tmp_path / "ranker").score(QUERY, documents).values == expected
+
+
+def test_a_pretrained_aggregator_without_its_positions_is_refused() -> None:
+    with pytest.raises(SettingsError, match="starts at random: leave it or init out"):
+        parade_transformer(tiny(dim=16), init=tiny(dim=8), positions=False)
+
+
 # -- compat="published" ------------------------------------------------------------------------------------------------
 
 

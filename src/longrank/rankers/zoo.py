@@ -43,7 +43,7 @@ from longrank.rankers.assembling import chunked, windowed
 from longrank.rankers.layouts import Joint, Selected, Separate, Uncontextual
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.published import Compat, PaddedJoint, lower_cased
-from longrank.rankers.readers import STARTED, Started, reader_for, readers_of
+from longrank.rankers.readers import STARTED, SpecialVectors, Started, reader_for, readers_of
 
 RANKERS: Registry[NeuralRanker] = Registry("ranker")
 
@@ -240,6 +240,9 @@ def parade_transformer(
     layers: int = 2,
     heads: int | None = None,
     query: QueryProjection | None = None,
+    separators: bool = True,
+    positions: bool = True,
+    specials: SpecialVectors | None = None,
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
@@ -249,9 +252,20 @@ def parade_transformer(
 ) -> NeuralRanker:
     """A Transformer reads the window vectors in order: started at random (``layers``, ``heads``) or from ``init``.
 
-    ``query`` lets it read the query's tokens first, through the windows' projection or its own.
+    ``query`` lets it read the query's tokens first, through the windows' projection or its own. Without ``separators``
+    it reads CLS and windows alone, as Li et al. write; without ``positions`` it does not see their order. The vectors
+    of CLS and SEP (``specials``) start as words of the model it starts from, or of the backbone, or are drawn.
     """
-    reader = reader_for(backbone, init, layers=layers, heads=heads, compat=compat)
+    reader = reader_for(
+        backbone,
+        init,
+        layers=layers,
+        heads=heads,
+        separators=separators,
+        positions=positions,
+        specials=specials,
+        compat=compat,
+    )
     aggregator = TransformerVector(backbone.dim, reader, query=query)
     return windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
 
