@@ -210,6 +210,18 @@ def test_the_quoted_long_transformers_are_made_where_their_authors_settings_are(
     assert {step.settings["ranker"]["params"]["tokens"] for cell in rows for step in cell.trained} == {1431}
 
 
+def robust04_trainings(path: Path) -> list[dict[str, Any]]:
+    steps = make_plan(load_experiment(path)).steps
+    return [s.settings for s in steps if s.kind == "train" and s.settings["fold"] is not None]
+
+
+@pytest.mark.parametrize("path", [p for p in PAPER if not p.stem.startswith("parade-")], ids=named)
+def test_robust04_is_repeated_a_hundred_times_with_judged_negatives_beside_a_thousand_candidates(path: Path) -> None:
+    for settings in robust04_trainings(path):
+        assert settings["training"]["epoch_repeats"] == 100
+        assert (settings["negatives"]["hard_depth"], settings["negatives"]["judged"]) == (1000, True)
+
+
 @pytest.mark.parametrize("name", ["parade-windows", "parade-passages"])
 def test_parades_sensitivity_is_shown_for_titles_and_for_descriptions_as_its_captions_say(name: str) -> None:
     experiment = load_experiment(FOLDER / "paper" / f"{name}.toml")

@@ -30,6 +30,7 @@ from longrank.rankers.zoo import (
     maxp,
     parade_attn,
     parade_avg,
+    parade_lateir,
     parade_transformer,
 )
 
@@ -83,6 +84,78 @@ def test_parade_pretr_l4_on_bert_has_the_published_number_of_parameters() -> Non
         aggregator: Any = parade_transformer(bert(), init=bert(dim=384, layers=4), compat="published").aggregator
     total = 109_482_240 + parameters(aggregator.reader.model, aggregator.project)
     assert round(total / 1e6, 1) == 128.9
+
+
+def test_lateir_on_bert_has_the_published_number_of_parameters() -> None:
+    with torch.device("meta"):
+        interaction, init = bert(dim=384, layers=2), bert(dim=384, layers=6)
+        ranker: Any = parade_lateir(bert(), interaction=interaction, init=init)
+    readers = [ranker.aggregator.reader.model, ranker.aggregator.then.reader.model]
+    unused = 2 * (30_521 * 384 + 384 * 385)  # word vectors and poolers, which the published code keeps
+    total = 109_482_240 + parameters(*readers, ranker.aggregator.project, ranker.aggregator.then.project) + unused
+    assert round(total / 1e6, 1) == 148.1
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # DeBERTa's code in transformers uses it
+@pytest.mark.parametrize(
+    ("kind", "shape", "millions"),
+    [
+        ("Bert", {}, 109.5),
+        (
+            "Electra",
+            {"embedding_size": 768, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
+            109,
+        ),
+        ("BigBird", {}, 127),
+        ("Longformer", {"vocab_size": 50265, "max_position_embeddings": 4098, "type_vocab_size": 1}, 149),
+        (
+            "DebertaV2",
+            {
+                **{"vocab_size": 128100, "hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 12},
+                **{"intermediate_size": 3072, "relative_attention": True, "position_buckets": 256},
+                **{"pos_att_type": ["p2c", "c2p"], "share_att_key": True, "norm_rel_ebd": "layer_norm"},
+                **{"position_biased_input": False, "type_vocab_size": 0},
+            },
+            184,
+        ),
+        (
+            "Llama",
+            {
+                **{"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22},
+                **{"num_attention_heads": 32, "num_key_value_heads": 4},
+            },
+            1034,
+        ),
+    ],
+)
+def test_backbones_have_the_sizes_of_the_papers(kind: str, shape: dict[str, Any], millions: float) -> None:
+    import transformers
+
+    with torch.device("meta"):
+        model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**shape))
+        ranker = firstp(Backbone(model, WordTokenizer(), Specials(cls=1, sep=2, pad=0)))
+    assert parameters(ranker) / 1e6 == pytest.approx(millions, abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("firstp", [32 + 477 + 3]),
+        ("longp", [32 + 1431 + 3]),
+        *((name, [32 + 477 + 3] * 3) for name in ("avgp", "cedr-knrm", "cedr-pacrr", "cedr-drmm", "neural-model1")),
+        *(
+            (name, [32 + 150 + 3] * 13 + [32 + 131 + 3])
+            for name in ("maxp", "sump", "parade-attn", "parade-transformer")
+        ),
+        ("parade-lateir", [32 + 3] + [150 + 3] * 13 + [131 + 3]),
+    ],
+)
+def test_a_long_query_and_document_are_read_in_the_papers_lengths(name: str, rows: list[int]) -> None:
+    backbone = Spec("tiny", {"layers": 1, "dim": 16, "positions": 2048, "vocabulary": 300})
+    ranker = build_ranker(Spec(name, {"backbone": backbone}))
+    asked = ranker.backbone.tokenizer.tokenize("w " * 40)
+    found = ranker.layout.rows(ranker.backbone, asked, ranker.split([document(2000)]))
+    assert [len(row) for row in found] == rows
 
 
 def test_a_query_projection_of_its_own_costs_one_more_matrix() -> None:
