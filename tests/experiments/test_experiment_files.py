@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,7 @@ def test_the_quoted_long_transformers_are_made_where_their_authors_settings_are(
     assert {step.settings["ranker"]["params"]["tokens"] for cell in rows for step in cell.trained} == {1431}
 
 
-def robust04_trainings(path: Path) -> list[dict[str, Any]]:
+def robust04_trainings(path: Path) -> list[Mapping[str, Any]]:
     steps = make_plan(load_experiment(path)).steps
     return [s.settings for s in steps if s.kind == "train" and s.settings["fold"] is not None]
 

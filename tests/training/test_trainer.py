@@ -83,7 +83,7 @@ def test_a_training_that_drops_attention_goes_on_to_identical_weights(
         made = make_ranker(seed=seed)
         for name, part in made.named_modules():
             if name.endswith("attention.self.dropout"):
-                part.p = rate  # type: ignore[assignment]
+                part.p = rate
         return made
 
     whole, without, resumed = ranker(0.2), ranker(0.0), ranker(0.2, seed=1)

@@ -40,8 +40,13 @@ def minilm(
         raise ModelError(
             f"the MiniLM weights have the hash {found[:12]}…, not {MINILM_SHA256[:12]}…: reinstall the extra"
         )
-    dropped = {"hidden_dropout": hidden_dropout, "attention_dropout": attention_dropout}
-    return pretrained(str(folder), layers=layers, pooling=pooling, **dropped)
+    return pretrained(
+        str(folder),
+        layers=layers,
+        pooling=pooling,
+        hidden_dropout=hidden_dropout,
+        attention_dropout=attention_dropout,
+    )
 
 
 def pretrained(
