@@ -82,6 +82,46 @@ def test_packed_gradients_equal_those_of_transformers() -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
 
 
+def drops_attention(rate: float, layers: int) -> Backbone:
+    """A backbone in training that drops attention weights and nothing else."""
+    backbone = tiny(dim=32, heads=4, layers=layers).train()
+    for name, part in backbone.named_modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = rate if name.endswith("attention.self.dropout") else 0.0
+    return backbone
+
+
+@torch.inference_mode()
+def test_in_training_attention_weights_are_dropped_as_transformers_drops_them() -> None:
+    backbone, batch = (
+        drops_attention(0.3, layers=1),
+        rows([9, 9, 9]),
+    )  # one length and layer: both draw the same numbers
+    torch.manual_seed(5)
+    ours = encode_packed(backbone.model, batch, needs=Needs.TOKENS)
+    torch.manual_seed(5)
+    theirs = encode_padded(backbone.model, batch, needs=Needs.TOKENS, pad=0, pooling="cls")
+    assert ours.tokens is not None and theirs.tokens is not None
+    torch.testing.assert_close(ours.tokens, theirs.tokens, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(ours.pooled, encode_packed(backbone.eval().model, batch, needs=Needs.TOKENS).pooled)
+
+
+@pytest.mark.parametrize("layers", [1, 2])  # the last layer alone, which is computed at [CLS] only, and one below it
+@torch.inference_mode()
+def test_attention_weights_are_dropped_by_the_seed_in_training_and_never_in_scoring(layers: int) -> None:
+    backbone, batch = drops_attention(0.3, layers), rows([9, 4])
+
+    def encoded(seed: int) -> torch.Tensor:
+        torch.manual_seed(seed)
+        return backbone.encode(batch, needs=Needs.CHUNKS).pooled
+
+    assert torch.equal(encoded(1), encoded(1))
+    assert not torch.allclose(encoded(1), encoded(2))
+    backbone.eval()
+    assert torch.equal(encoded(1), encoded(2))
+    assert torch.equal(encoded(1), tiny(dim=32, heads=4, layers=layers).encode(batch, needs=Needs.CHUNKS).pooled)
+
+
 @torch.inference_mode()
 def test_the_wheels_minilm_gives_its_own_numbers_packed() -> None:
     backbone = minilm()

@@ -6,6 +6,7 @@ import pytest
 
 from longrank.core.errors import MissingExtra, ModelError
 from longrank.encoders import pretrained as loading
+from longrank.encoders.backbone import Backbone
 from longrank.encoders.pretrained import minilm, pretrained
 from longrank.encoders.tiny import tiny
 
@@ -19,6 +20,32 @@ def test_a_saved_backbone_comes_back_with_tokenizer_and_pooling(tmp_path: Path) 
     assert again.tokenizer.tokenize("a b").ids.tolist() == backbone.tokenizer.tokenize("a b").ids.tolist()
     for name, value in backbone.state_dict().items():
         assert again.state_dict()[name].equal(value), name
+
+
+def attention_rate(backbone: Backbone) -> float:
+    return float(backbone.model.encoder.layer[0].attention.self.dropout.p)
+
+
+def test_attention_dropout_is_off_unless_asked_for_and_then_kept_in_a_folder_of_ours(tmp_path: Path) -> None:
+    assert attention_rate(minilm(layers=1)) == 0.0  # though its own config says 0.1
+    asked = minilm(layers=1, attention_dropout=0.2)
+    assert attention_rate(asked) == 0.2
+    asked.save(tmp_path)
+    assert attention_rate(pretrained(str(tmp_path))) == 0.2
+    assert attention_rate(pretrained(str(tmp_path), attention_dropout=0.0)) == 0.0
+    (tmp_path / "encoder.json").unlink()  # now it may be anybody's
+    assert attention_rate(pretrained(str(tmp_path))) == 0.0
+
+
+def test_attention_dropout_is_found_under_its_other_name(tmp_path: Path) -> None:
+    from transformers import DistilBertConfig, DistilBertModel
+
+    shape = {"vocab_size": 64, "dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16}
+    DistilBertModel(DistilBertConfig(**shape)).save_pretrained(tmp_path)
+    facts = {"tokenizer": "words-v1", "vocabulary_size": 64, "pooling": "cls"}
+    (tmp_path / "encoder.json").write_text(json.dumps(facts))
+    loaded = pretrained(str(tmp_path), attention_dropout=0.3).model
+    assert loaded.transformer.layer[0].attention.dropout.p == 0.3
 
 
 def test_the_first_layers_of_minilm_are_three_of_six() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from longrank import __version__
 from longrank.cli.main import app
 from longrank.evaluation.papers import paper_table
+from longrank.experiments.costs import tokens_per_document
 from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps
 from longrank.experiments.gather import gather
 from longrank.experiments.known import read_known
@@ -50,6 +52,15 @@ def test_a_file_has_a_plan(path: Path) -> None:
     assert plan.steps
     assert plan.cells
     assert len({str(sorted(cell.labels.items())) for cell in plan.cells}) == len(plan.cells)
+
+
+@pytest.mark.parametrize("path", PAPER, ids=named)
+def test_the_papers_backbones_drop_attention_as_their_configs_say(path: Path) -> None:
+    experiment = load_experiment(path)
+    starts = [r.params[n] for r in experiment.rankers for n in ("init", "interaction") if n in r.params]
+    own = ("jinaai/", "mosaicml/", "TinyLlama/")  # left off
+    for params in [*(one.params for one in experiment.backbones.values()), *(start["params"] for start in starts)]:
+        assert params["model"].startswith(own) or params["attention_dropout"] == 0.1, params
 
 
 @pytest.mark.parametrize("path", LAPTOP, ids=named)
@@ -115,12 +126,21 @@ def test_parades_first_stage_has_feedback_on_robust04_alone_and_other_settings_f
     assert asked["retrieve for gov2-description by bm25-description"]["bm25"]["b"] == 0.6
 
 
-def test_every_ranker_of_parades_tables_over_windows_reads_16_of_the_whole_document() -> None:
+def test_every_ranker_of_parades_tables_reads_16_passages_of_the_whole_document() -> None:
     plan = make_plan(load_experiment(FOLDER / "paper" / "parade-main.toml"))
     tables = [step.settings["ranker"] for step in plan.steps if step.kind == "train"]
-    kept = {table["name"]: table["params"].get("keep") for table in tables if "stride" in table["params"]}
-    assert set(kept) >= {"k-max", "maxp", "parade-cnn", "parade-transformer"}
-    assert set(kept.values()) == {16}
+    assert {table["name"] for table in tables} >= {"k-max", "maxp", "cedr-knrm", "parade-cnn", "parade-transformer"}
+    assert {(table["params"]["size"], table["params"].get("keep")) for table in tables} == {(225, 16)}
+    reached = [t["params"].get("max_tokens", t["params"].get("max_chunks", 0) * 225) for t in tables]
+    assert min(reached) >= 1_000_000
+    assert {tokens_per_document(table["params"]) for table in tables} == {16 * (225 + 28 + 3)}
+
+
+@pytest.mark.parametrize("path", [p for p in PAPER if p.stem.startswith("parade-")], ids=named)
+def test_parades_transformer_reads_cls_and_passages_alone(path: Path) -> None:
+    tables = [step.settings["ranker"] for step in make_plan(load_experiment(path)).steps if step.kind == "train"]
+    found = [table["params"] for table in tables if table["name"] == "parade-transformer"]
+    assert all(params["separators"] is False and "positions" not in params for params in found)
 
 
 def test_small_models_are_compared_with_the_settings_of_parades_section_5_3() -> None:
@@ -189,6 +209,18 @@ def test_the_quoted_long_transformers_are_made_where_their_authors_settings_are(
     assert {cell.labels["backbone"] for cell in rows} == {"longformer", "big-bird"}
     assert {cell.labels["trained_on"] for cell in rows} == {"msmarco > robust04-title"}
     assert {step.settings["ranker"]["params"]["tokens"] for cell in rows for step in cell.trained} == {1431}
+
+
+def robust04_trainings(path: Path) -> list[Mapping[str, Any]]:
+    steps = make_plan(load_experiment(path)).steps
+    return [s.settings for s in steps if s.kind == "train" and s.settings["fold"] is not None]
+
+
+@pytest.mark.parametrize("path", [p for p in PAPER if not p.stem.startswith("parade-")], ids=named)
+def test_robust04_is_repeated_a_hundred_times_with_judged_negatives_beside_a_thousand_candidates(path: Path) -> None:
+    for settings in robust04_trainings(path):
+        assert settings["training"]["epoch_repeats"] == 100
+        assert (settings["negatives"]["hard_depth"], settings["negatives"]["judged"]) == (1000, True)
 
 
 @pytest.mark.parametrize("name", ["parade-windows", "parade-passages"])

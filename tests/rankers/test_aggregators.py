@@ -137,9 +137,11 @@ def attend(query: Array, key: Array, value: Array, *, heads: int) -> Array:
 def bert(weights: Weights, vectors: Array, kinds: Sequence[int], *, heads: int, prefix: str) -> Array:
     """The first output of a BERT that is fed with vectors."""
     inner = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
-    places = inner["embeddings.position_embeddings.weight"][: len(vectors)]
-    states = vectors + places + inner["embeddings.token_type_embeddings.weight"][list(kinds)]
-    states = layer_norm(inner, "embeddings.LayerNorm", states, 1e-12)
+    states = vectors
+    if "embeddings.LayerNorm.weight" in inner:
+        places = inner["embeddings.position_embeddings.weight"][: len(vectors)]
+        states = vectors + places + inner["embeddings.token_type_embeddings.weight"][list(kinds)]
+        states = layer_norm(inner, "embeddings.LayerNorm", states, 1e-12)
     for number in range(LAYERS):
         at = f"encoder.layer.{number}."
         mixed = [linear(inner, f"{at}attention.self.{part}", states) for part in ("query", "key", "value")]
@@ -283,15 +285,15 @@ def model1(w: Weights, text: Text, *, p_self: float = 0.0) -> float:
 
 
 def transformer_vector(w: Weights, text: Text) -> float:
-    cls, sep = w["reader.specials"]
+    cls, *sep = w["reader.specials"]
     project = (lambda v: linear(w, "project", v)) if "project.weight" in w else (lambda v: v)
-    rows, kinds = [cls, sep], [0, 0]
+    rows, kinds = [cls, *sep], [0, *[0] * len(sep)]
     if "project_query.weight" in w or w.get("with_query") is not None:
         own = (lambda v: linear(w, "project_query", v)) if "project_query.weight" in w else project
-        rows += [*own(text.query[-1]), sep]
-        kinds += [0] * (len(text.query_ids) + 1)
-    rows += [*project(text.chunks), sep]
-    kinds += [1] * len(text.chunks) + [0]
+        rows += [*own(text.query[-1]), *sep]
+        kinds += [0] * (len(text.query_ids) + len(sep))
+    rows += [*project(text.chunks), *sep]
+    kinds += [1] * len(text.chunks) + [0] * len(sep)
     return float(head(w, bert(w, np.array(rows), kinds, heads=2, prefix="reader.model.")))
 
 
@@ -322,8 +324,9 @@ def cross_attention(w: Weights, text: Text) -> float:
     return float(head(w, read[0]))
 
 
-def reader(width: int = DIM) -> VectorReader:
-    return VectorReader(random_encoder(width, layers=LAYERS, heads=2))
+def reader(width: int = DIM, *, separators: bool = True, positions: bool = True) -> VectorReader:
+    model = random_encoder(width, layers=LAYERS, heads=2)
+    return VectorReader(model, separators=separators, positions=positions)
 
 
 Oracle = Callable[[Weights, Text], float]
@@ -362,6 +365,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Oracle]] = {
         lambda: TransformerVector(DIM, reader(6), query="shared"),
         lambda w, text: transformer_vector({**w, "with_query": np.ones(1)}, text),
     ),
+    "transformer-without-separators": (lambda: TransformerVector(DIM, reader(separators=False)), transformer_vector),
+    "transformer-query-without-separators": (
+        lambda: TransformerVector(DIM, reader(6, separators=False), query="own"),
+        transformer_vector,
+    ),
+    "transformer-without-positions": (lambda: TransformerVector(DIM, reader(positions=False)), transformer_vector),
     "transformer-query-own": (lambda: TransformerVector(DIM, reader(6), query="own"), transformer_vector),
     "late-interaction": (
         lambda: LateInteraction(DIM, reader(), then=TransformerVector(DIM, reader(6))),
@@ -427,6 +436,7 @@ def turned(text: Text, order: Sequence[int]) -> Text:
 
 BLIND = ["max-score", "sum-score", "mean-score", "top-scores", "mean-vector", "sum-vector", "max-vector", "attention"]
 BLIND += ["attention-per-dimension", "knrm", "drmm", "model1", "cross-attention"]
+BLIND += ["transformer-without-positions"]
 
 
 @pytest.mark.parametrize("name", CASES)

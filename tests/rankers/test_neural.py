@@ -8,6 +8,7 @@ import torch
 from longrank.core.errors import BadScore, CheckpointError, ModelError, TruncatedInput, UnknownDocument
 from longrank.core.types import Collection, Document, Qrels, Query, Run, Spec
 from longrank.rankers import checkpoint
+from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.rerank import rerank
 from longrank.rankers.zoo import build_ranker
 from longrank.testing import WordOverlapRanker, tiny_spec
@@ -111,6 +112,20 @@ def test_scoring_leaves_training_mode_as_it_was() -> None:
     first = ranker.score(QUERY, [LONG]).values
     assert ranker.training
     assert ranker.score(QUERY, [LONG]).values == first  # no dropout while scoring
+
+
+def test_a_loaded_ranker_drops_attention_as_the_saved_one_did(tmp_path: Path) -> None:
+    backbone = Spec("minilm", {"layers": 1, "attention_dropout": 0.2})
+    ranker = build_ranker(Spec("parade-transformer", {"backbone": backbone, "layers": 1}))
+    checkpoint.save(ranker, tmp_path / "saved")
+
+    def rates(ranker: NeuralRanker) -> dict[str, float]:
+        return {name: part.p for name, part in ranker.named_modules() if isinstance(part, torch.nn.Dropout)}
+
+    kept = rates(checkpoint.load(tmp_path / "saved"))
+    assert kept == rates(ranker)
+    of_attention = {rate for name, rate in kept.items() if "attention.self" in name}
+    assert of_attention == {0.2}  # of the aggregator too, which has the backbone's settings
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from longrank.rankers.zoo import (
     maxp,
     parade_attn,
     parade_avg,
+    parade_lateir,
     parade_transformer,
 )
 
@@ -83,6 +84,78 @@ def test_parade_pretr_l4_on_bert_has_the_published_number_of_parameters() -> Non
         aggregator: Any = parade_transformer(bert(), init=bert(dim=384, layers=4), compat="published").aggregator
     total = 109_482_240 + parameters(aggregator.reader.model, aggregator.project)
     assert round(total / 1e6, 1) == 128.9
+
+
+def test_lateir_on_bert_has_the_published_number_of_parameters() -> None:
+    with torch.device("meta"):
+        interaction, init = bert(dim=384, layers=2), bert(dim=384, layers=6)
+        ranker: Any = parade_lateir(bert(), interaction=interaction, init=init)
+    readers = [ranker.aggregator.reader.model, ranker.aggregator.then.reader.model]
+    unused = 2 * (30_521 * 384 + 384 * 385)  # word vectors and poolers, which the published code keeps
+    total = 109_482_240 + parameters(*readers, ranker.aggregator.project, ranker.aggregator.then.project) + unused
+    assert round(total / 1e6, 1) == 148.1
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # DeBERTa's code in transformers uses it
+@pytest.mark.parametrize(
+    ("kind", "shape", "millions"),
+    [
+        ("Bert", {}, 109.5),
+        (
+            "Electra",
+            {"embedding_size": 768, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
+            109,
+        ),
+        ("BigBird", {}, 127),
+        ("Longformer", {"vocab_size": 50265, "max_position_embeddings": 4098, "type_vocab_size": 1}, 149),
+        (
+            "DebertaV2",
+            {
+                **{"vocab_size": 128100, "hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 12},
+                **{"intermediate_size": 3072, "relative_attention": True, "position_buckets": 256},
+                **{"pos_att_type": ["p2c", "c2p"], "share_att_key": True, "norm_rel_ebd": "layer_norm"},
+                **{"position_biased_input": False, "type_vocab_size": 0},
+            },
+            184,
+        ),
+        (
+            "Llama",
+            {
+                **{"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22},
+                **{"num_attention_heads": 32, "num_key_value_heads": 4},
+            },
+            1034,
+        ),
+    ],
+)
+def test_backbones_have_the_sizes_of_the_papers(kind: str, shape: dict[str, Any], millions: float) -> None:
+    import transformers
+
+    with torch.device("meta"):
+        model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**shape))
+        ranker = firstp(Backbone(model, WordTokenizer(), Specials(cls=1, sep=2, pad=0)))
+    assert parameters(ranker) / 1e6 == pytest.approx(millions, abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("firstp", [32 + 477 + 3]),
+        ("longp", [32 + 1431 + 3]),
+        *((name, [32 + 477 + 3] * 3) for name in ("avgp", "cedr-knrm", "cedr-pacrr", "cedr-drmm", "neural-model1")),
+        *(
+            (name, [32 + 150 + 3] * 13 + [32 + 131 + 3])
+            for name in ("maxp", "sump", "parade-attn", "parade-transformer")
+        ),
+        ("parade-lateir", [32 + 3] + [150 + 3] * 13 + [131 + 3]),
+    ],
+)
+def test_a_long_query_and_document_are_read_in_the_papers_lengths(name: str, rows: list[int]) -> None:
+    backbone = Spec("tiny", {"layers": 1, "dim": 16, "positions": 2048, "vocabulary": 300})
+    ranker = build_ranker(Spec(name, {"backbone": backbone}))
+    asked = ranker.backbone.tokenizer.tokenize("w " * 40)
+    found = ranker.layout.rows(ranker.backbone, asked, ranker.split([document(2000)]))
+    assert [len(row) for row in found] == rows
 
 
 def test_a_query_projection_of_its_own_costs_one_more_matrix() -> None:
@@ -222,6 +295,33 @@ def test_special_vectors_of_the_random_aggregator_are_the_backbones() -> None:
     aggregator: Any = parade_transformer(backbone).aggregator
     words = backbone.model.get_input_embeddings().weight
     torch.testing.assert_close(aggregator.reader.specials, words[[1, 2]])  # [CLS], [SEP]
+
+
+def test_special_vectors_of_a_pretrained_aggregator_are_drawn_unless_they_are_to_be_its_words() -> None:
+    start = tiny(dim=64, seed=3)
+    words = start.model.get_input_embeddings().weight[[1, 2]]  # [CLS], [SEP]
+    copied: Any = parade_transformer(tiny(dim=16), init=start, specials="copied").aggregator
+    torch.testing.assert_close(copied.reader.specials, words)
+    torch.manual_seed(0)
+    drawn: Any = parade_transformer(tiny(dim=16), init=start).aggregator
+    assert not torch.allclose(drawn.reader.specials, words)
+    assert drawn.reader.specials.std().item() == pytest.approx(64**-0.5, rel=0.25)  # N(0, 1) / sqrt(width), 128 values
+
+
+@pytest.mark.parametrize(
+    "params", [{"separators": False}, {"positions": False}, {"separators": False, "positions": False}]
+)
+def test_a_reader_of_any_input_comes_back_from_its_checkpoint(tmp_path: Path, params: dict[str, Any]) -> None:
+    ranker = build_ranker(Spec("parade-transformer", {"backbone": TINY, "size": 24, "stride": 16, **params}))
+    checkpoint.save(ranker, tmp_path / "ranker")
+    documents = [document(60), document(5)]
+    expected = ranker.score(QUERY, documents).values
+    assert checkpoint.load(tmp_path / "ranker").score(QUERY, documents).values == expected
+
+
+def test_a_pretrained_aggregator_without_its_positions_is_refused() -> None:
+    with pytest.raises(SettingsError, match="starts at random: leave it or init out"):
+        parade_transformer(tiny(dim=16), init=tiny(dim=8), positions=False)
 
 
 # -- compat="published" ------------------------------------------------------------------------------------------------
@@ -373,7 +473,20 @@ def test_at_most_so_many_windows_are_kept_the_first_and_the_last_among_them(name
     assert scores.cut_tokens == 40 - 3 * 4  # what is drawn out is counted as not read
 
 
-def test_windows_are_not_drawn_where_the_published_code_reads_every_one() -> None:
+def test_knrm_can_read_the_first_chunk_the_last_and_a_draw_from_between() -> None:
+    params = {"backbone": Spec("tiny", {"layers": 1, "dim": 16, "positions": 32}), "size": 4, "query_tokens": 4}
+    text = Document("d", " ".join(f"w{n}" for n in range(42)))
+    start = build_ranker(Spec("cedr-knrm", {**params, "max_chunks": 3}))
+    assert [span.start for span in start.split([text])[0].spans] == [0, 4, 8]
+    drawn = build_ranker(Spec("cedr-knrm", {**params, "max_chunks": 100, "keep": 3}))
+    first, middle, last = drawn.split([text])[0].spans
+    assert (first.start, last.start, last.stop) == (0, 40, 42)
+    assert middle.start % 4 == 0 and 0 < middle.start < 40
+    assert drawn.score(QUERY, [text]).cut_tokens == 42 - 4 - 4 - 2
+
+
+@pytest.mark.parametrize("name", ["parade-attn", "cedr-knrm"])
+def test_windows_are_not_drawn_where_the_published_code_reads_every_one(name: str) -> None:
     params = {"backbone": Spec("tiny"), "keep": 3, "compat": "published"}
     with pytest.raises(SettingsError, match="leave keep or compat out"):
-        build_ranker(Spec("parade-attn", params), seed=0)
+        build_ranker(Spec(name, params), seed=0)

@@ -74,6 +74,28 @@ def test_an_interrupted_training_goes_on_to_identical_weights(
     assert log == expected
 
 
+def test_a_training_that_drops_attention_goes_on_to_identical_weights(
+    make_ranker: MakeRanker, sampler: CandidateSampler, tmp_path: Path, weights: Weights
+) -> None:
+    settings = TrainSettings.model_validate({**FAST, "epochs": 2, "save_every": 2})
+
+    def ranker(rate: float, seed: int = 0) -> NeuralRanker:
+        made = make_ranker(seed=seed)
+        for name, part in made.named_modules():
+            if name.endswith("attention.self.dropout"):
+                part.p = rate
+        return made
+
+    whole, without, resumed = ranker(0.2), ranker(0.0), ranker(0.2, seed=1)
+    fit(whole, sampler, settings=settings, folder=tmp_path / "whole", augment=Interruption(None))
+    fit(without, sampler, settings=settings, folder=tmp_path / "without", augment=Interruption(None))
+    with pytest.raises(KeyboardInterrupt):
+        fit(ranker(0.2), sampler, settings=settings, folder=tmp_path / "cut", augment=Interruption(16))
+    fit(resumed, sampler, settings=settings, folder=tmp_path / "cut", augment=Interruption(None))
+    assert torch.equal(weights(resumed), weights(whole))
+    assert not torch.allclose(weights(without), weights(whole))
+
+
 def test_a_killed_process_goes_on_to_identical_weights(
     make_ranker: MakeRanker, sampler: CandidateSampler, tmp_path: Path, weights: Weights
 ) -> None:

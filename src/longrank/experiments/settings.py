@@ -44,7 +44,7 @@ class ReadingSettings(Settings):
     window_stride: int = Field(100, ge=1)
     max_tokens: int = Field(1431, ge=1, description="of a document that are read at all")
     kept_windows: int | None = Field(
-        None, ge=2, description="of the whole document: the first, the last and a draw from the middle"
+        None, ge=2, description="of the whole document: the first, the last and a draw from the middle; chunks of KNRM"
     )
     compat: Literal["published"] | None = None
 
@@ -56,6 +56,8 @@ class ReadingSettings(Settings):
                 found |= {"keep": self.kept_windows, "max_tokens": _WHOLE}
         elif "max_chunks" in known:
             found = {"size": self.chunk_tokens, "max_chunks": math.ceil(self.max_tokens / self.chunk_tokens)}
+            if self.kept_windows is not None and "keep" in known:
+                found |= {"keep": self.kept_windows, "max_chunks": math.ceil(_WHOLE / self.chunk_tokens)}
         else:
             found = {"tokens": self.max_tokens if ranker == "longp" else self.chunk_tokens}
         whole: dict[str, Any] = {**found, "query_tokens": self.query_tokens}

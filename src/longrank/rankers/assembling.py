@@ -3,6 +3,7 @@
 from torch import nn
 
 from longrank.chunking.splitters import Greedy, Sampled, Sliding
+from longrank.core.contracts import Splitter
 from longrank.core.errors import SettingsError
 from longrank.encoders.backbone import Backbone
 from longrank.rankers.layouts import Joint, Layout
@@ -22,22 +23,32 @@ def windowed(
     """A ranker over sliding windows; ``layout`` may be the length of the query beside each."""
     if isinstance(layout, int):
         layout = Joint(layout)
-    if keep is not None and compat == "published":
-        raise SettingsError("the published code reads every window: leave keep or compat out")
-    if keep is not None:
-        return NeuralRanker(Sampled(windows, keep), layout, backbone, aggregator)
-    if compat == "published":
+    if compat == "published" and keep is None:
         joint = PaddedJoint(windows.size, layout.query_tokens)
         return NeuralRanker(padded(windows), joint, lower_cased(backbone), aggregator)
-    return NeuralRanker(windows, layout, backbone, aggregator)
+    return NeuralRanker(_kept(windows, keep, compat), layout, backbone, aggregator)
 
 
 def chunked(
-    backbone: Backbone, aggregator: nn.Module, chunks: Greedy, query_tokens: int, compat: Compat = None
+    backbone: Backbone,
+    aggregator: nn.Module,
+    chunks: Greedy,
+    query_tokens: int,
+    compat: Compat = None,
+    *,
+    keep: int | None = None,
 ) -> NeuralRanker:
     """A ranker over disjoint chunks."""
-    if compat == "published":
+    if compat == "published" and keep is None:
         windows = padded(Sliding(chunks.size, chunks.size, chunks.max_chunks and chunks.max_chunks * chunks.size))
         joint = PaddedJoint(chunks.size, query_tokens, read_padding=True)
         return NeuralRanker(windows, joint, lower_cased(backbone), aggregator)
-    return NeuralRanker(chunks, Joint(query_tokens), backbone, aggregator)
+    return NeuralRanker(_kept(chunks, keep, compat), Joint(query_tokens), backbone, aggregator)
+
+
+def _kept(splitter: Splitter, keep: int | None, compat: Compat) -> Splitter:
+    if keep is None:
+        return splitter
+    if compat == "published":
+        raise SettingsError("the published code reads every window: leave keep or compat out")
+    return Sampled(splitter, keep)

@@ -43,7 +43,7 @@ from longrank.rankers.assembling import chunked, windowed
 from longrank.rankers.layouts import Joint, Selected, Separate, Uncontextual
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.published import Compat, PaddedJoint, lower_cased
-from longrank.rankers.readers import STARTED, Started, reader_for, readers_of
+from longrank.rankers.readers import STARTED, SpecialVectors, Started, reader_for, readers_of
 
 RANKERS: Registry[NeuralRanker] = Registry("ranker")
 
@@ -240,6 +240,9 @@ def parade_transformer(
     layers: int = 2,
     heads: int | None = None,
     query: QueryProjection | None = None,
+    separators: bool = True,
+    positions: bool = True,
+    specials: SpecialVectors | None = None,
     size: int = 150,
     stride: int = 100,
     max_tokens: int = 1431,
@@ -249,9 +252,20 @@ def parade_transformer(
 ) -> NeuralRanker:
     """A Transformer reads the window vectors in order: started at random (``layers``, ``heads``) or from ``init``.
 
-    ``query`` lets it read the query's tokens first, through the windows' projection or its own.
+    ``query`` lets it read the query's tokens first, through the windows' projection or its own. Without ``separators``
+    it reads CLS and windows alone, as Li et al. write; without ``positions`` it does not see their order. The vectors
+    of CLS and SEP (``specials``) start as words of the model it starts from, or of the backbone, or are drawn.
     """
-    reader = reader_for(backbone, init, layers=layers, heads=heads, compat=compat)
+    reader = reader_for(
+        backbone,
+        init,
+        layers=layers,
+        heads=heads,
+        separators=separators,
+        positions=positions,
+        specials=specials,
+        compat=compat,
+    )
     aggregator = TransformerVector(backbone.dim, reader, query=query)
     return windowed(backbone, aggregator, Sliding(size, stride, max_tokens), query_tokens, compat, keep=keep)
 
@@ -305,17 +319,19 @@ def cedr_knrm(
     kernels: Kernels = "cedr",
     size: int = 477,
     max_chunks: int = 3,
+    keep: int | None = None,
     query_tokens: int = 32,
     compat: Compat = None,
 ) -> NeuralRanker:
     """Soft counts of similar token pairs in all layers, beside the chunks' ``summary``; "none" is KNRM alone.
 
-    ``kernels`` counts and combines as CEDR does, or as capreolus, whose KNRM the PARADE paper shows.
+    ``kernels`` counts and combines as CEDR does, or as capreolus, whose KNRM the PARADE paper shows; with ``keep`` at
+    most so many of the chunks are read, the first, the last and a draw from the middle, as that paper reads.
     """
     aggregator = KernelPool(
         backbone.dim, layers=backbone.layers, summary=summary, kernels=kernels, over_real=compat == "published"
     )
-    return chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat)
+    return chunked(backbone, aggregator, Greedy(size, max_chunks), query_tokens, compat, keep=keep)
 
 
 @RANKERS.add("cedr-pacrr", paper="MacAvaney et al. 2019")

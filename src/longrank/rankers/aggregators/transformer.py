@@ -28,11 +28,20 @@ class Segment(NamedTuple):
 class VectorReader(nn.Module):
     """A transformers encoder fed with vectors in place of words, read at its first position.
 
-    It adds its own positions and token types. Its word embeddings are never used: they are dropped unless
-    ``keep_unused``, which the published parameter counts include.
+    It adds its own positions and token types; without ``positions`` the vectors go to its layers as they are, and their
+    order is not seen. Its word embeddings are never used: they are dropped unless ``keep_unused``, which the published
+    parameter counts include. ``separators`` puts a vector of its own (SEP) behind CLS and every segment.
     """
 
-    def __init__(self, model: Any, *, specials: Tensor | None = None, keep_unused: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        specials: Tensor | None = None,
+        separators: bool = True,
+        positions: bool = True,
+        keep_unused: bool = False,
+    ) -> None:
         super().__init__()
         _check_encoder(model)
         words = model.get_input_embeddings()
@@ -45,15 +54,17 @@ class VectorReader(nn.Module):
             if _has_pooler(model):
                 model.pooler = None
         model.get_input_embeddings().requires_grad_(False)
+        if not positions:
+            model.embeddings, self.limit = _AsGiven(), 10**9
         if specials is None or specials.shape[-1] != self.width:
             specials = torch.randn(2, self.width) / self.width**0.5
-        self.specials = nn.Parameter(specials.detach().clone())  # CLS, SEP
+        self.specials = nn.Parameter(specials[: 1 + separators].detach().clone())  # CLS, SEP
 
     def forward(self, segments: Sequence[Segment]) -> Tensor:
         """The first output [rows, dim] for CLS, SEP, segment, SEP, segment, SEP ...; padding moves to the end."""
         rows = len(segments[0].vectors)
-        cls, sep = (self._special(number, rows) for number in (0, 1))
-        parts = [cls, sep, *(part for segment in segments for part in (segment, sep))]
+        cls, *sep = (self._special(number, rows) for number in range(len(self.specials)))
+        parts = [cls, *sep, *(part for segment in segments for part in (segment, *sep))]
         vectors = torch.cat([part.vectors for part in parts], 1)
         mask = torch.cat([part.mask for part in parts], 1)
         kinds = torch.cat([torch.full_like(part.mask, part.kind, dtype=torch.long) for part in parts], 1)
@@ -81,7 +92,23 @@ class VectorReader(nn.Module):
         return Segment(vectors, torch.ones(rows, 1, dtype=torch.bool, device=vectors.device))
 
 
-def random_encoder(dim: int, *, layers: int, heads: int, dropout: float = 0.1, vocabulary: int = 1) -> Any:
+class _AsGiven(nn.Module):
+    """In the place of a BERT's embeddings: what it was given, with nothing added."""
+
+    def forward(self, *, inputs_embeds: Tensor, **_: Any) -> Tensor:
+        """The vectors themselves."""
+        return inputs_embeds
+
+
+def random_encoder(
+    dim: int,
+    *,
+    layers: int,
+    heads: int,
+    dropout: float = 0.1,
+    attention_dropout: float = 0.0,
+    vocabulary: int = 1,
+) -> Any:
     """A BERT with new weights, for a reader to hold."""
     from transformers import BertConfig, BertModel
 
@@ -94,7 +121,7 @@ def random_encoder(dim: int, *, layers: int, heads: int, dropout: float = 0.1, v
         num_attention_heads=heads,
         intermediate_size=4 * dim,
         hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=0.0,
+        attention_probs_dropout_prob=attention_dropout,
         pad_token_id=None,
     )
     return BertModel(config)
