@@ -18,9 +18,11 @@ from longrank.experiments.execute import StepFailed, Store, chosen_steps, missin
 from longrank.experiments.gather import gather
 from longrank.experiments.known import read_known
 from longrank.experiments.plan import make_plan
+from longrank.experiments.records import CellResult, ExperimentResult
 from longrank.experiments.settings import Experiment, load_experiment
 from longrank.experiments.sources import IrDatasetsSource
 from longrank.experiments.step import Cell, Plan
+from longrank.reports.experiment_papers import printed
 from longrank.reports.experiment_positions import positions_beside
 from longrank.reports.experiment_reading import read_experiment
 
@@ -412,6 +414,46 @@ def same_but_for_the_lengths(plan: Plan) -> list[list[Cell]]:
 
 
 QUICK = {FOLDER / "paper" / f"{name}.toml" for name in ("positional-bias-positions", "parade-passages")}
+
+
+def filled(experiment: Experiment, plan: Plan) -> ExperimentResult:
+    """What a plan would give, with the same two values everywhere."""
+    cells = []
+    for cell in plan.cells:
+        name = cell.labels.get("scored_on")
+        if cell.labels.get("seed") in {-1, experiment.seeds[0]} and name in experiment.collections:
+            measures = experiment.collections[name].measures or experiment.measures
+            cells.append(CellResult(cell.labels, {m: {f"{name} 1": 0.5, f"{name} 2": 0.25} for m in measures}, {}))
+    papers = [paper.model_dump() for paper in experiment.papers]
+    return ExperimentResult({"papers": papers, "settings": experiment.model_dump(mode="json")}, tuple(cells))
+
+
+QUOTED = {  # rows that the papers took from others, and rows of the earlier paper's revision
+    "parade/2": {"T5-3B"},
+    "parade/4": {"TREC Best"},
+    "parade/5": {"ucas_runid1", "TUW19-d3-re", "idst_bert_r1", "fr_doc_roberta", "ICIP_run1", "d_d2q_duo"},
+    "parade/6": {"Technion-E-CO-NEW-1", "KASYS-E-CO-NEW-1"},
+    "parade/8": {"Sparse-Transformer", "Longformer-QA", "Transformer-XH", "QDS-Transformer"},
+    "appendix-positions/3": {"PARADE Transf-RAND-L2", "PARADE Transf-PRETR-LATEIR-L6"},
+}
+TOLD_ELSEWHERE = ("count", "tokens", "parameters", "relevant a query", "milliseconds", "%", "share")  # not scores
+
+
+@pytest.mark.parametrize("path", PAPER, ids=named)
+def test_every_score_that_a_named_table_prints_has_a_place_in_the_files_report(path: Path) -> None:
+    experiment = load_experiment(path)
+    reading = read_experiment(filled(experiment, make_plan(experiment)), draws=99)
+    for key, number in ((paper.key, number) for paper in experiment.papers for number in paper.tables):
+        table = paper_table(f"{key}/{number}")
+        places = {(one.system, one.paper_column) for one in printed(table, reading)}
+        missing = {
+            (row.system, column)
+            for row in table.rows
+            for column, value in zip(table.columns, row.values, strict=True)
+            if value is not None and not any(word in str(column) for word in TOLD_ELSEWHERE)
+        } - places
+        unmade = {system for system, _ in missing if "et al." not in system}
+        assert unmade <= QUOTED.get(table.name, set()), table.name
 
 
 @pytest.mark.parametrize(

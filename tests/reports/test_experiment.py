@@ -17,12 +17,13 @@ from longrank.evaluation.papers import paper_table
 from longrank.experiments.records import CellResult, ExperimentResult, write_result
 from longrank.reports.experiment import NAMES, render, write_reports
 from longrank.reports.experiment_figures import figure_sections
-from longrank.reports.experiment_papers import papers_beside
+from longrank.reports.experiment_paper_tables import papers_beside
 from longrank.reports.experiment_reading import Reading, read_experiment, told_apart
 from longrank.reports.experiment_rows import Column, Row
 from longrank.reports.experiment_tables import changes_table, results_table, seeds_table
 from longrank.reports.experiment_words import what_it_shows
 from longrank.reports.page import Figure
+from longrank.reports.tables import Table
 
 FIRSTP = Row("firstp", "firstp", "tiny")
 MAXP = Row("maxp", "maxp", "tiny")
@@ -204,35 +205,58 @@ def test_what_no_training_changes_stands_beside_every_training() -> None:
     assert reading.rows[-2:] == (bm25, Row("random order", "random", "", reference="random"))
 
 
-def test_the_paper_stands_beside_with_gains_over_the_same_baseline() -> None:
-    (table,) = papers_beside(read_experiment(rich())).values()
-    rows = [[each.text for each in row] for row in table.rows]
-    # Table 4, BERT: FirstP .016, MaxP .297 without fine-tuning: 100 * (.297 / .016 - 1)
-    assert ["maxp", "toy-far, zero-shot RR", "0.812", "+62.5%", "MaxP", "far-relevant/zero-shot RR", "0.297",
-            "+1756.2%"] in rows  # fmt: skip
-    assert ["BM25", "toy-far, zero-shot RR", "0.375", "", "Retriever", "far-relevant/zero-shot RR", "0.207", ""] in rows
+def shown(table: Table) -> dict[str, list[str]]:
+    """A paper's system -> our name for it, then number, letters and what stands beside, by column."""
+    return {
+        row[0].text: [row[1].text, *(f"{c.text}{c.letters} {c.gain}".strip() for c in row[2:])] for row in table.rows
+    }
+
+
+def test_a_papers_table_is_made_in_its_own_shape_with_its_numbers_beside() -> None:
+    parade = [cell("parade-attn", seed, [1.0, 1.0, 1.0, 0.75] * 2) for seed in (0, 1)]
+    (table,) = papers_beside(read_experiment(dataclasses.replace(rich(), cells=(*rich().cells, *parade)))).values()
+    assert table.headings == ("system", "ours is", "far-relevant/zero-shot RR", "far-relevant/fine-tuned RR")
+    # Table 4 gives gains over MaxP: .9375 against .8125, 100 * (.9375 / .8125 - 1) = 15.4; FirstP and MaxP have none
+    assert shown(table) == {
+        "Retriever": ["BM25", "0.375 theirs 0.207", "0.375 theirs 0.207"],
+        "Random shuffling of top-100": ["random order", "0.200 theirs 0.052", "0.200 theirs 0.052"],
+        "FirstP (BERT)": ["firstp", "0.500 theirs 0.016b", "0.500 theirs 0.090b"],
+        "MaxP": ["maxp", "0.812 theirs 0.297b", "0.875 theirs 0.328b"],
+        "PARADE Attn": ["parade-attn", "0.938 +15.4%; theirs 0.300b, +1.0%", ""],
+    }
     assert any("not the numbers" in note for note in table.notes)
+    assert any("none for: " in note and "LongP (Longformer)" in note for note in table.notes)
 
 
 PAPER = {"key": "positional-bias", "tables": [2]}
 
 
-def test_the_paper_gives_no_gain_over_a_row_of_another_backbone() -> None:
-    cells = [cell(name, 0, [0.5, 1.0]) for name in ("firstp", "maxp", "cedr-knrm")]
-    (table,) = papers_beside(read_experiment(experiment(*cells, papers=[PAPER]))).values()
-    gains = {row[4].text: row[7].text for row in table.rows}
-    # Table 2: FirstP (ELECTRA) .019, MaxP (ELECTRA) .328: 100 * (.328 / .019 - 1); CEDR-KNRM is BERT's
-    assert gains == {"FirstP (ELECTRA)": "", "MaxP (ELECTRA)": "+1626.3%", "CEDR-KNRM": ""}
+def test_our_marks_are_told_apart_from_our_counterpart_of_the_papers_baseline() -> None:
+    better = [cell("parade-transformer", seed, [1.0, 1.0, 0.5, 1.0] * 4, scored_on="robust04-title") for seed in (0, 1)]
+    worse = [cell("parade-avg", seed, [0.5, 0.5, 0.25, 0.5] * 4, scored_on="robust04-title") for seed in (0, 1)]
+    cells = [dataclasses.replace(c, values={"nDCG@20": c.values["RR"]}) for c in (*better, *worse)]
+    (table,) = papers_beside(read_experiment(experiment(*cells, papers=[{"key": "parade", "tables": [2]}]))).values()
+    assert table.headings == ("system", "ours is", "robust04-title nDCG@20")
+    assert [row[2].letters for row in table.rows] == ["†", ""], "PARADE-Avg is marked, the one it is marked against not"
 
 
 def test_debiased_training_is_put_beside_the_same_rankers_first_training() -> None:
     cells = [cell("cedr-knrm", 0, values, stage=stage) for stage, values in
              (("zero-shot", [0.2, 0.2]), ("debiased", [0.3, 0.4]))]  # fmt: skip
     (table,) = papers_beside(read_experiment(experiment(*cells, papers=[PAPER]))).values()
-    debiased = [each.text for each in table.rows[1]]
-    # ours: .35 / .2; Table 2: .202 / .055
-    assert (debiased[1], debiased[3], debiased[4], debiased[7]) == (
-        "toy-far, debiased RR", "+75.0%", "CEDR-KNRM, de-biased", "+267.3%")  # fmt: skip
+    # ours: .35 / .2; Table 2 prints .202 and +268.8%
+    assert shown(table) == {
+        "CEDR-KNRM": ["cedr-knrm", "0.200 theirs 0.055"],
+        "CEDR-KNRM, de-biased": ["cedr-knrm", "0.350 +75.0%; theirs 0.202a, +268.8%"],
+    }
+
+
+def test_a_row_of_a_backbone_that_the_paper_has_is_put_beside_no_other_backbones() -> None:
+    cells = [cell("firstp", 0, [0.5, 1.0], backbone=backbone) for backbone in ("bert", "deberta", "minilm")]
+    papers = [{"key": "positional-bias", "tables": [4]}]
+    (table,) = papers_beside(read_experiment(experiment(*cells, papers=papers))).values()
+    pairs = [(row[0].text, row[1].text) for row in table.rows]
+    assert pairs == [("FirstP (BERT)", "firstp (bert)"), ("FirstP (BERT)", "firstp (minilm)")]
 
 
 @pytest.mark.parametrize(
@@ -250,22 +274,23 @@ def test_rows_of_parade_are_found_by_what_they_are(table: str, labels: dict[str,
     scored = dataclasses.replace(one, values={measure: {"1": 0.5, "2": 0.25}})
     key, _, number = table.partition("/")
     found = papers_beside(read_experiment(experiment(scored, papers=[{"key": key, "tables": [int(number)]}])))
-    assert [row[4].text for each in found.values() for row in each.rows] == [system]
+    assert [row[0].text for each in found.values() for row in each.rows] == [system]
 
 
 def test_a_reverse_transfer_is_not_put_beside_the_papers_main_result() -> None:
     cells = [cell(name, 0, [1.0, 0.5], scored_on="toy", stage=stage) for name in ("firstp", "maxp") for stage in
              ("zero-shot", "tuned")]  # fmt: skip
     papers = papers_beside(read_experiment(experiment(*cells, papers=[{"key": "positional-bias", "tables": [1]}])))
-    columns = {row[1].text for table in papers.values() for row in table.rows}
-    assert columns == {"toy, zero-shot RR"}
+    (table,) = papers.values()
+    assert [row[1].text for row in table.rows] == ["firstp", "maxp"]
+    assert table.headings[2:] == ("msmarco-dev RR", "average gain")
 
 
 def test_a_sweep_over_chunks_finds_the_papers_row_of_as_many_chunks() -> None:
     cells = [cell("parade-attn", 0, [0.5, 1.0], scored_on="msmarco-dev", max_tokens=tokens) for tokens in (1431, 1908)]
     reading = read_experiment(experiment(*cells, papers=[{"key": "positional-bias", "tables": [6]}]))
     (table,) = papers_beside(reading).values()
-    assert [row[4].text for row in table.rows] == ["PARADE Attn (3 chunks)", "PARADE Attn (4 chunks)"]
+    assert [row[0].text for row in table.rows] == ["PARADE Attn (3 chunks)", "PARADE Attn (4 chunks)"]
     assert not any("Other data" in note for note in table.notes)
 
 

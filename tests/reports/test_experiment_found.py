@@ -7,7 +7,7 @@ from typing import Any
 from longrank.experiments.records import CellResult, ExperimentResult, read_result, write_result
 from longrank.reports.experiment import render
 from longrank.reports.experiment_found import found_orders, found_table
-from longrank.reports.experiment_papers import papers_beside
+from longrank.reports.experiment_paper_tables import papers_beside
 from longrank.reports.experiment_reading import read_experiment
 from longrank.reports.found_plot import ALL, ALONE, SOME
 from longrank.reports.svg import check_inert
@@ -107,10 +107,10 @@ def test_each_row_of_parades_table_12_stands_beside_ours_the_ensemble_too() -> N
     cells = tuple(replace(cell, values={"nDCG@20": cell.values["AP"]}) for cell in rows)
     result = ExperimentResult({"papers": [{"key": "parade", "tables": [12]}]}, cells)
     (table,) = papers_beside(read_experiment(result)).values()
-    theirs = {row[0].text: (row[4].text, row[6].text) for row in table.rows}
-    assert theirs == {
-        "rm3 retriever=rm3": ("BM25+RM3", "0.441"),
-        "parade-transformer retriever=bm25": ("PARADE-Transformer (BM25)", "0.529"),
-        "parade-transformer retriever=rm3": ("PARADE-Transformer (BM25+RM3)", "0.530"),
-        "parade-transformer+first-stage retriever=rm3": ("PARADE-Transformer (BM25+RM3, Ensemble)", "0.541"),
+    assert table.headings[2:] == ("robust04-title nDCG@20",)
+    assert {row[1].text: (row[0].text, row[2].gain) for row in table.rows} == {
+        "rm3 retriever=rm3": ("BM25+RM3", "theirs 0.4407"),
+        "parade-transformer retriever=bm25": ("PARADE-Transformer (BM25)", "theirs 0.5291"),
+        "parade-transformer retriever=rm3": ("PARADE-Transformer (BM25+RM3)", "theirs 0.5303"),
+        "parade-transformer+first-stage retriever=rm3": ("PARADE-Transformer (BM25+RM3, Ensemble)", "theirs 0.5411"),
     }

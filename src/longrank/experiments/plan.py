@@ -95,7 +95,8 @@ class _Planner:
             folds = self._folds(name) if stage.cross_validate else (None,)
             models = [self.trained(stage, ranker, backbone, seed, fold=fold) for fold in folds]
             runs = [self._score(m, stage, name, ranker, backbone, fold=m.settings["fold"]) for m in models]
-            labels = self._labelled(ranker.label, stage.name, name, backbone=backbone, seed=seed, trained_on=trained)
+            shown = stage.shown_with or stage.name
+            labels = self._labelled(ranker.label, shown, name, backbone=backbone, seed=seed, trained_on=trained)
             cell = Cell(labels, "scored", tuple(runs), self.inputs.collection(name), tuple(models), *self._tried(name))
             yield cell
             if stage.ensemble is not None:

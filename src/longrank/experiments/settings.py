@@ -146,6 +146,7 @@ class StageSettings(Settings):
     negatives: NegativeSettings | None = None
     passage_level: bool = False
     teacher: TeacherSettings | None = None
+    shown_with: str | None = Field(None, description="an earlier or later stage in whose columns its scores stand")
     ensemble: str | None = Field(
         None, description="mix each ranker with the first stage too: the weights are best on the other folds by this"
     )
@@ -232,6 +233,15 @@ class Experiment(Settings):
         names = [stage.name for stage in self.stages]
         if len(set(names)) < len(names):
             raise ValueError(f"two stages have one name, of {', '.join(names)}: give each its own")
+        for stage in self.stages:
+            if stage.shown_with is not None:
+                other = self.stages[names.index(stage.shown_with)]
+                both = [label for label in stage.rankers or labels if label in (other.rankers or labels)]
+                if both:
+                    raise ValueError(
+                        f"{stage.name!r} is shown with {other.name!r} and both train {both[0]!r}: name the rankers of "
+                        "each, under other labels"
+                    )
         if "seed" in self.training.model_fields_set:
             raise ValueError("training.seed would change nothing: name the seeds of trainings in seeds = [0, 1]")
         twice = next((label for label in labels if labels.count(label) > 1), None)
@@ -278,6 +288,7 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
     for place, stage in enumerate(stages):
         yield "earlier stage", names[:place], [stage.start_from] if stage.start_from else []
         yield "earlier stage", names[:place], [stage.teacher.stage] if stage.teacher else []
+    yield "stage", names, [stage.shown_with for stage in stages if stage.shown_with]
     yield "stage", names, [*([e.costs.stage] if e.costs else []), *(e.audits.stages if e.audits else ())]
 
 

@@ -10,7 +10,7 @@ from longrank.experiments.records import read_result
 from longrank.reports.experiment_audits import audits_table
 from longrank.reports.experiment_figures import costs_table, figure_sections
 from longrank.reports.experiment_found import found_table
-from longrank.reports.experiment_papers import papers_beside
+from longrank.reports.experiment_paper_tables import papers_beside
 from longrank.reports.experiment_positions import positions_beside, positions_table
 from longrank.reports.experiment_reading import Reading, read_experiment
 from longrank.reports.experiment_tables import (

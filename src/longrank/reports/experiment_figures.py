@@ -152,8 +152,7 @@ def relative_times(cell: CellResult, reading: Reading) -> list[tuple[Row, Relati
     for row in reading.rows:
         if any(swept.get(label, value) != value for label, value in row.settings):
             continue  # of another point of the sweep
-        estimates = [tests["a"] for (r, _), tests in reading.against.items() if r == row and "a" in tests]
-        gains = [estimate.relative for estimate in estimates if estimate.relative is not None]
+        gains = reading.gains(row)
         names = [f"{r.ranker} {r.backbone}".rstrip() for r in (row, reading.own.get(row)) if r is not None]
         if gains and len(names) == 2 and names[0] != names[1] and set(names) <= costs.keys():
             cost = relative_costs(costs, {names[0]: names[1]})[names[0]]

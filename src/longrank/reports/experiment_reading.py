@@ -9,9 +9,9 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,13 +22,13 @@ from longrank.evaluation.measures import PerQuery
 from longrank.evaluation.pooling import average_seeds
 from longrank.evaluation.significance import FEWEST_QUERIES, Interval, bca_interval, correct, threshold
 from longrank.experiments.records import LABELS, CellResult, ExperimentResult, Labels
-from longrank.reports.experiment_pooling import with_pooled
+from longrank.reports.experiment_pooling import POOLED, with_pooled
 from longrank.reports.experiment_rows import Column, Row, Rows, baselines_of
 
 DRAWS = 1999
+K = TypeVar("K")
 _NAMES = {"bm25": "BM25", "random": "random order", "perfect": "perfect order"}
-_BASELINE = "baseline"
-_UNTRAINED = ("untrained", _BASELINE)  # stages of what no training changes: shown beside every training
+_BASELINE, _UNTRAINED = "baseline", "untrained"  # stages of references and of rankers that no training changes
 
 
 class Place(NamedTuple):
@@ -63,10 +63,29 @@ class Reading:
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     places: Mapping[tuple[Row, Column], Place]
+    grid: "Grid"
     baselines: Mapping[str, str]  # letter -> what it stands for
-    own: Mapping[Row, Row] = field(default_factory=dict)  # what letter a means for a row
-    against: Mapping[tuple[Row, Column], Mapping[str, Estimate]] = field(default_factory=dict)
-    changes: tuple[Change, ...] = ()
+    own: Mapping[Row, Row]  # what letter a means for a row
+    against: Mapping[tuple[Row, Column], Mapping[str, Estimate]]
+    changes: tuple[Change, ...]
+
+    def estimate(self, mine: tuple[Row, Column], theirs: tuple[Row, Column]) -> Estimate | None:
+        """The paired comparison of two places, not corrected; None where they share fewer than two queries."""
+        return self.grid.estimate(mine, theirs, DRAWS)
+
+    def gains(self, row: Row) -> list[float]:
+        """In percent over a, by each collection's first measure; a pooled query set stands for its parts."""
+        parts = {part for name, of in POOLED.items() if any(c.scored_on == name for c in self.columns) for part in of}
+        tests = [self.against.get((row, c), {}).get("a") for c in self.main_columns if c.scored_on not in parts]
+        return [test.relative for test in tests if test is not None and test.relative is not None]
+
+    @cached_property
+    def main_columns(self) -> list[Column]:
+        """The columns of each collection's first measure, which the sentences and figures are about."""
+        first: dict[str, str] = {}
+        for column in self.columns:
+            first.setdefault(column.scored_on, column.measure)
+        return [column for column in self.columns if first[column.scored_on] == column.measure]
 
     @cached_property
     def settings(self) -> tuple[str, ...]:
@@ -106,7 +125,7 @@ def read_experiment(result: ExperimentResult, *, baseline: str | None = None, dr
     scored = with_pooled(cell for cell in result.cells if cell.values and "ranker" in cell.labels)
     rows, columns, runs = _grid(scored)
     places = {key: _place(key, cells, draws) for key, cells in runs.items()}
-    grid = _Grid(rows, columns, {key: [_values(c, key[1].measure) for c in cells] for key, cells in runs.items()})
+    grid = Grid(rows, columns, {key: [_values(c, key[1].measure) for c in cells] for key, cells in runs.items()})
     baselines = baselines_of(rows, baseline, result)
     against: dict[tuple[Row, Column], dict[str, Estimate]] = {}
     for letter, (_, of) in baselines.items():
@@ -114,11 +133,13 @@ def read_experiment(result: ExperimentResult, *, baseline: str | None = None, dr
             against.setdefault(key, {})[letter] = estimate
     labels = {letter: label for letter, (label, _) in baselines.items()}
     own = {row: others[0] for row, others in baselines["a"][1].items()} if "a" in baselines else {}
-    return Reading(result, rows, columns, places, labels, own, against, grid.changes(draws))
+    return Reading(result, rows, columns, places, grid, labels, own, against, grid.changes(draws))
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
+    """Rows, columns, and the values of each seed where a row was tried."""
+
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     seeds: Mapping[tuple[Row, Column], Sequence[PerQuery]]
@@ -133,7 +154,7 @@ class _Grid:
                 estimate = self.estimate((row, column), (other, column), draws)
                 if estimate is not None:
                     family[row] = dataclasses.replace(estimate, letter=letter)
-            found += [((row, column), estimate) for row, estimate in _corrected(family)]
+            found += [((row, column), estimate) for row, estimate in corrected(family)]
         return found
 
     def changes(self, draws: int) -> tuple[Change, ...]:
@@ -148,7 +169,7 @@ class _Grid:
                 estimate = self.estimate((row, after), (row, same[0]), draws)
                 if estimate is not None and _trained_twice(self.seeds, row, same[0], after):
                     family[row] = estimate
-            found += [Change(row, same[0], after, estimate) for row, estimate in _corrected(family)]
+            found += [Change(row, same[0], after, estimate) for row, estimate in corrected(family)]
         return tuple(found)
 
     def estimate(self, mine: tuple[Row, Column], theirs: tuple[Row, Column], draws: int) -> Estimate | None:
@@ -211,7 +232,7 @@ def _stages(cells: Sequence[CellResult]) -> dict[str, list[str]]:
     for cell in cells:
         known = stages.setdefault(str(cell.labels["scored_on"]), [])
         stage = str(cell.labels["stage"])
-        if stage not in _UNTRAINED and stage not in known:
+        if stage not in (_BASELINE, _UNTRAINED) and stage not in known:
             known.append(stage)
     return {collection: known or [""] for collection, known in stages.items()}
 
@@ -221,8 +242,9 @@ def _stage_rank(column: Column, stages: Mapping[str, Sequence[str]]) -> int:
 
 
 def _columns(cell: CellResult, stages: Mapping[str, Sequence[str]]) -> list[Column]:
+    """Where a cell stands: references beside every training, what is never trained once."""
     collection, stage = str(cell.labels["scored_on"]), str(cell.labels["stage"])
-    shown = stages[collection] if stage in _UNTRAINED else [stage]
+    shown = {_BASELINE: stages[collection], _UNTRAINED: stages[collection][:1]}.get(stage, [stage])
     return [Column(collection, each, measure) for each in shown for measure in cell.values]
 
 
@@ -285,7 +307,8 @@ def _mean(values: Iterable[float]) -> float:
     return math.fsum(known) / len(known)
 
 
-def _corrected(family: Mapping[Row, Estimate]) -> list[tuple[Row, Estimate]]:
+def corrected(family: Mapping[K, Estimate]) -> list[tuple[K, Estimate]]:
+    """A family of tests with Holm's correction."""
     fresh = correct([estimate.p for estimate in family.values()], "holm")
     return [
         (row, dataclasses.replace(estimate, corrected_p=p))

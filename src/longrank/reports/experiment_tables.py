@@ -35,7 +35,10 @@ def results_notes(reading: Reading) -> tuple[str, ...]:
     """What belongs below the results."""
     letters = ", ".join(f"{letter} = {label}" for letter, label in reading.baselines.items())
     gain = ", then the gain over a" if letters else ""
-    notes = [f"Means over queries; beside them the 95% interval{gain}. The best system of a column is bold."]
+    notes = [
+        f"Means over queries; beside them the 95% interval{gain}. Bold: the best ranker of a column "
+        "among those tried on all of its queries; first stages and orders to compare with are not counted."
+    ]
     if letters:
         notes.append(f"Superscripts mark a difference that was told apart from {letters}.")
         notes.append(how_tested(reading))
