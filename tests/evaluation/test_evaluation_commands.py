@@ -129,6 +129,18 @@ def test_compare_takes_the_threshold_from_the_collection_and_own_baselines(folde
     assert "9999 draws" in latex
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+def test_compare_shows_every_difference_with_its_interval_and_corrected_p(folder: Path, form: str) -> None:
+    systems = ("compare", folder / "weak.run", folder / "strong.run", "--baseline", "weak")
+    options = ("--qrels", folder / "qrels.txt", "--measures", "RR P@1", "--format")
+    text = printed(*systems, *options, form).replace("\\", "")
+    estimates = json.loads(printed(*systems, *options, "json"))["estimates"]
+    for one in estimates:
+        low, high = one["interval"]["low"], one["interval"]["high"]
+        assert f"{one['difference']:+.3f} [{low:+.3f}, {high:+.3f}]" in text
+    assert text.count("<0.001") + text.count("textless{}0.001") == sum(one["corrected_p"] < 0.001 for one in estimates)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [

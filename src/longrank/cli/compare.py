@@ -78,7 +78,8 @@ def compare(
 ) -> None:
     """Compare systems with baselines: gains, intervals and tests over queries.
 
-    Values are averaged over seeds by query before they are tested. Letters mark baselines a system differs from.
+    Values are averaged over seeds by query before they are tested. Letters mark baselines a system differs from; the
+    second table has each difference, its interval and corrected p.
 
     longrank compare firstp=f0.run,f1.run maxp=m0.run,m1.run --baseline firstp --qrels qrels.txt --measures "nDCG@10 RR"
     """
@@ -123,6 +124,8 @@ def write_comparison(result: "Comparison", table_format: TableFormat) -> None:
         typer.echo(tables.comparison_csv(result), nl=False)
     else:
         show(tables.comparison_table(result), table_format)
+        typer.echo()
+        show(tables.differences_table(result), table_format)
 
 
 def read_systems(
