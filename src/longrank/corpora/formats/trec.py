@@ -33,16 +33,16 @@ def read_run(path: Path | str) -> Run:
     for number, (query, _, document, _, score, line_tag) in _rows(path, "qid Q0 docid rank score tag"):
         if line_tag != tag:
             if tag:
-                tags = f"{decode(line_tag, path, number)!r} after {decode(tag, path, number)!r}"
+                tags = f"{line_tag.decode()!r} after {tag.decode()!r}"
                 raise BadLine(path, number, f"tag {tags}: a run file holds one run; split it by its last column")
             tag = line_tag
         if query != last:
-            row, last = scores.setdefault(decode(query, path, number), {}), query
-        document_id = decode(document, path, number)
+            row, last = scores.setdefault(query.decode(), {}), query
+        document_id = document.decode()
         if document_id in row:
-            raise _duplicate(path, number, decode(query, path, number), document_id)
+            raise _duplicate(path, number, query.decode(), document_id)
         row[document_id] = _score(score, path, number)
-    name = decode(tag, path, 1) if tag else path.name.partition(".")[0]
+    name = tag.decode() if tag else path.name.partition(".")[0]
     return Run(name, scores, _read_notes(path))
 
 
@@ -69,8 +69,7 @@ def read_qrels(path: Path | str) -> Qrels:
     path = Path(path)
     grades: dict[str, dict[str, int]] = {}
     for number, (query, _, document, grade) in _rows(path, "qid 0 docid grade"):
-        query_id, document_id = decode(query, path, number), decode(document, path, number)
-        add_grade(grades, query_id, document_id, decode(grade, path, number), path=path, number=number)
+        add_grade(grades, query.decode(), document.decode(), grade.decode(), path=path, number=number)
     return Qrels(grades)
 
 
@@ -98,10 +97,12 @@ def _rows(path: Path, columns: str) -> Iterator[tuple[int, list[bytes]]]:
     count = len(columns.split())
     for number, line in numbered_bytes(path):
         fields = line.split()
-        if len(fields) == count and not line.startswith(b"#"):
-            yield number, fields
-        elif fields and not line.startswith(b"#"):
+        if not fields or line.startswith(b"#"):
+            continue
+        decode(line, path, number)
+        if len(fields) != count:
             raise BadLine(path, number, f"{len(fields)} columns where {count} are needed: {columns}")
+        yield number, fields
 
 
 def _score(data: bytes, path: Path, number: int) -> float:
@@ -110,8 +111,9 @@ def _score(data: bytes, path: Path, number: int) -> float:
     except ValueError:
         score = math.nan
     if not abs(score) <= _LARGEST or b"_" in data:  # NaN fails every comparison
-        shown = decode(data, path, number)
-        raise BadLine(path, number, f"score {shown!r} is not a finite number that fits float32; mend or drop the line")
+        raise BadLine(
+            path, number, f"score {data.decode()!r} is not a finite number that fits float32; mend or drop the line"
+        )
     return score
 
 
