@@ -188,5 +188,26 @@ def test_compare_puts_a_papers_numbers_beside_yours(folder: Path) -> None:
     below = out[out.index("theirs") :]
     assert re.search(r"FirstP \(BERT\)\s.*RR.*0\.394", below)  # as printed in the paper
     assert re.search(r"MaxP.*RR.*0\.392", below)
-    refused = call("compare", *systems, *options, "--paper", "positional-bias/9999")
-    assert refused.exit_code != 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("--paper nope/1", "The papers are positional-bias"),
+        ("--paper positional-bia/1", "Did you mean 'positional-bias/1'?"),
+        ("--paper positional-bias/9999", "has the tables 1"),
+        ("--paper positional-bias/1 --collection nowhere", "--collection and --measures may name one of"),
+        ("--paper positional-bias/1 --collection msmarco-dev --measures AP", "none of your measures"),
+        ("--paper positional-bias/1 --collection msmarco-dev --format json", "leave one of them out"),
+    ],
+)
+def test_a_papers_table_that_cannot_be_shown_is_refused_before_a_run_is_read(asked: str, hint: str) -> None:
+    never_read = ("compare", "firstp=absent.run", "maxp=gone.run", "--baseline", "firstp", "--qrels", "nowhere.txt")
+    refused = call(*never_read, "--measures", "RR", *asked.split())
+    assert hint in str(refused.exception)
+
+
+def test_a_system_that_the_papers_table_lacks_is_refused_before_a_run_is_read() -> None:
+    asked = ("--paper", "positional-bias/1", "--collection", "msmarco-dev", "--measures", "RR")
+    refused = call("compare", "firstp=absent.run", "max=gone.run", "--baseline", "max", "--qrels", "none", *asked)
+    assert "no system 'max' in positional-bias/1. Did you mean 'MaxP'?" in str(refused.exception)

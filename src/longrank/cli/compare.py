@@ -87,6 +87,8 @@ def compare(
     from longrank.evaluation.comparison import compare as compare_systems
     from longrank.evaluation.significance import threshold
 
+    if paper is not None:
+        refuse_paper(paper, systems, measures, collection, table_format)
     result = compare_systems(
         read_systems(systems, qrels, measures, missing),
         baseline=baseline or [],
@@ -102,6 +104,20 @@ def compare(
         from longrank.reports.paper_table import beside_paper
 
         show(beside_paper(paper, result, collection=collection), table_format)
+
+
+def refuse_paper(paper: str, systems: list[str], measures: str, collection: str, table_format: TableFormat) -> None:
+    """Say what is wrong with ``--paper``, before a run is read."""
+    from longrank.core.errors import SettingsError
+    from longrank.evaluation.names import parse_measures
+    from longrank.reports.paper_table import check_paper
+
+    if table_format in (TableFormat.csv, TableFormat.json):
+        raise SettingsError(
+            f"--paper makes a second table, which {table_format} has no place for; leave one of them out"
+        )
+    names = [measure.name for measure in parse_measures(measures)]
+    check_paper(paper, systems=[named_files(text)[0] for text in systems], measures=names, collection=collection)
 
 
 def own_baselines(pairs: list[str]) -> dict[str, str]:
