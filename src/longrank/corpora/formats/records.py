@@ -40,6 +40,21 @@ class Record:
             raise self.bad(f"{name!r} must be a whole number, got {_shown(value)}; it has {self._names()}")
         return value
 
+    def table(self, name: str) -> Mapping[str, Any]:
+        """A field that must be an object."""
+        value = self.fields.get(name)
+        if not isinstance(value, dict):
+            raise self.bad(f"{name!r} must be an object, got {_shown(value)}; it has {self._names()}")
+        return value
+
+    def numbers(self, name: str) -> Mapping[str, Any]:
+        """A field that must be an object of numbers."""
+        table = self.table(name)
+        wrong = next((key for key, value in table.items() if type(value) not in (int, float)), None)
+        if wrong is not None:
+            raise self.bad(f"{wrong!r} of {name!r} must be a number, got {_shown(table[wrong])}")
+        return table
+
     def bad(self, reason: str) -> BadLine:
         """The exception that names this line."""
         return BadLine(self.path, self.number, reason)
