@@ -141,6 +141,8 @@ def test_a_part_may_be_given_by_name_or_as_a_table() -> None:
         on("rond")
     with pytest.raises(SettingsError, match="a spec is a table with a name and params"):
         on({"nmae": "round"})
+    with pytest.raises(SettingsError, match="by its name or as a table"):
+        on(3)
 
 
 def test_a_name_cannot_be_registered_twice() -> None:
@@ -161,6 +163,16 @@ def test_fingerprints_see_every_value_and_no_order() -> None:
     assert fingerprint(Spec("a", {"b": Path("c")})) == fingerprint(Spec("a", {"b": "c"}))
     with pytest.raises(TypeError, match="object"):
         fingerprint(object())
+
+
+def test_a_file_where_a_folder_should_be_is_named_and_not_a_temporary_one(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(OSError, match="exists") as refused,
+        atomic_folder(tmp_path / "file" / "folder", mark="mark", what="a test"),
+    ):
+        pass
+    assert refused.value.filename == str(tmp_path / "file")
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:

@@ -111,6 +111,8 @@ def spelled_out(spec: Spec, parts: Container[str]) -> Spec:
 def _part(value: Any) -> Any:
     if isinstance(value, str):
         return Spec(value)
+    if isinstance(value, Real | list):
+        raise SettingsError(f"a part is given by its name or as a table with name and params, not as {value!r}")
     return to_spec(value) if isinstance(value, Mapping) else value
 
 
