@@ -131,6 +131,14 @@ def test_a_bad_line_hides_none_of_what_comes_behind_it_in_any_format(tmp_path: P
 FORMATS = {"beir": ["line 1", "line 1", "line 2"], "tsv": ["line 1", "line 1"], "flex": ["line 1", "line 1"]}
 
 
+def test_a_run_that_is_not_there_is_told_as_such_and_not_as_a_bad_line(sound: Path) -> None:
+    report = check_folder(sound, runs=[sound / "gone.trec", sound / "candidates"])
+    assert [(one.file, one.message) for one in report.findings] == [
+        ("gone.trec", f"no file {sound / 'gone.trec'}"),
+        ("candidates", "Is a directory"),
+    ]
+
+
 def test_of_very_many_bad_lines_the_first_are_told_and_the_rest_counted(sound: Path) -> None:
     with (sound / "documents.jsonl").open("a") as stream:
         stream.write("not json\n" * 1_234)

@@ -152,6 +152,9 @@ def test_compare_shows_every_difference_with_its_interval_and_corrected_p(folder
         (["compare", "weak.run", "strong.run", "--baseline", "bm25"], UnknownName, "weak, strong"),
         (["compare", "weak.run", "weak.run", "--baseline", "weak"], DataError, "two systems are named 'weak'"),
         (["compare", "weak.run", "strong.run", "--own", "weak"], SettingsError, "SYSTEM=BASELINE"),
+        (["compare", "weak.run", "strong=", "--baseline", "weak"], SettingsError, "'strong=' lacks a name or a file"),
+        (["compare", "weak.run", "s=strong.run,", "--baseline", "weak"], SettingsError, "lacks a name or a file"),
+        (["compare", "weak.run", "=strong.run", "--baseline", "weak"], SettingsError, "lacks a name or a file"),
     ],
 )
 def test_bad_input_is_told_in_a_sentence(

@@ -272,6 +272,14 @@ def test_weights_in_a_pickle_are_refused(kind: str, classifier: Path, tmp_path: 
         resolve(f"{kind}{folder}")
 
 
+@pytest.mark.parametrize("kind", ["classifier:", "cross-encoder:"])
+def test_a_folder_without_a_model_is_refused_in_words(kind: str, tmp_path: Path) -> None:
+    if kind == "cross-encoder:":
+        pytest.importorskip("sentence_transformers", reason="the extra 'adapters' is not installed")
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path))):
+        resolve(f"{kind}{tmp_path}")
+
+
 def test_kinds_and_folders_name_the_same_model(classifier: Path) -> None:
     plain = resolve(str(classifier)).score(QUERY, DOCUMENTS).values
     assert resolve(f"classifier:{classifier}").score(QUERY, DOCUMENTS).values == plain

@@ -169,7 +169,12 @@ def named_files(text: str) -> tuple[str, list[list[str]]]:
     >>> named_files("maxp=a.run,b1.run+b2.run"), named_files("out/maxp.run.gz")
     (('maxp', [['a.run'], ['b1.run', 'b2.run']]), ('maxp', [['out/maxp.run.gz']]))
     """
+    from longrank.core.errors import SettingsError
+
     name, sign, files = text.partition("=")
     if not sign or "/" in name:
         return run_label(Path(text)), [[text]]
-    return name, [seed.split("+") for seed in files.split(",")]
+    folds = [seed.split("+") for seed in files.split(",")]
+    if not name or not all(map(all, folds)):
+        raise SettingsError(f"{text!r} lacks a name or a file; a system is a run file, or NAME=RUN,RUN")
+    return name, folds

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from longrank.core.errors import DataError
+from longrank.core.errors import BadLine, DataError
 from longrank.core.types import CharSpan, Document, GoldSpan, Qrels, Query
 from longrank.corpora.catalog.folder import detect
 from longrank.corpora.formats import beir, trec
@@ -95,8 +95,10 @@ class _Look:
 
         try:
             yield from read(refuse=refuse)
-        except (DataError, OSError) as error:
+        except BadLine as error:
             self.error(file, f"{error}; nothing behind it was checked")
+        except (DataError, OSError) as error:
+            self.error(file, getattr(error, "strerror", None) or str(error))
         for line in bad[:_LINES]:
             self.error(file, line.partition(f"{file}, ")[2] or line)
         if len(bad) > _LINES:

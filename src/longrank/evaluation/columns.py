@@ -108,7 +108,8 @@ def _read_text(path: Path) -> tuple[Bytes, int]:
                 text = np.empty(path.stat().st_size + 1 + PADDING, dtype=np.uint8)
                 size = stream.readinto(text.data[: -1 - PADDING])
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise DataError(f"cannot read the run file {path}: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"cannot read the run file {path}: {reason}") from None
     text[size:] = 0
     if size and text[size - 1] != 10:
         text[size] = 10

@@ -50,7 +50,7 @@ class PairRecord:
             known["relevant_slots"] = tuple(known["relevant_slots"])
             return cls(**known)
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"not a position record: {error!r}; was the file written by another version?") from None
+            raise DataError(f"not a position record ({error}); was the file written by another version?") from None
 
 
 def pair_record(query_id: str, document_id: str, text: TokenizedText, located: Located) -> PairRecord:
