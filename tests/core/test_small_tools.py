@@ -121,6 +121,7 @@ def test_a_value_of_another_kind_than_annotated_is_refused(params: dict[str, obj
 
     good = {"doors": np.int64(3), "length": 4, "fast": True, "maker": "me"}
     assert cars.build(Spec("small", good)) == "3 4 True me"
+    assert cars.build(Spec("small", {"maker": Path("a/folder")})) == "2 None False a/folder"
     with pytest.raises(SettingsError) as refused:
         cars.build(Spec("small", params))
     assert f"car 'small': {said}." in str(refused.value)

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from os import PathLike
 from types import NoneType, UnionType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
@@ -143,7 +144,7 @@ def _fits(value: Any, kind: Any) -> bool:
         return value in get_args(kind)
     if kind in (int, float):
         return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-    return isinstance(value, kind)
+    return isinstance(value, str | PathLike if kind is str else kind)
 
 
 def _inner(name: str, value: Any, parts: Mapping[str, Registry[Any]]) -> Any:
