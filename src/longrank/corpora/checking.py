@@ -5,14 +5,13 @@ real collections have and their owner should know about.
 """
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from longrank.core.errors import BadLine, DataError
 from longrank.core.types import CharSpan, Document, GoldSpan, Qrels, Query
@@ -21,6 +20,7 @@ from longrank.corpora.formats import beir, trec
 from longrank.corpora.formats.files import find_file
 from longrank.corpora.formats.spans import read_spans
 from longrank.corpora.splits import FILE as SPLITS
+from longrank.corpora.splits import read_splits
 
 Level = Literal["error", "warning"]
 T = TypeVar("T")
@@ -257,12 +257,9 @@ def _split_file(look: _Look, folder: Path) -> dict[str, Set[str]]:
     if not path.is_file():
         return {}
     try:
-        table: Any = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        look.error(SPLITS, f"it is not valid JSON: {error}")
-        return {}
-    if not isinstance(table, dict) or not all(_is_ids(ids) for ids in table.values()):
-        look.error(SPLITS, "it must be an object of lists of query ids, such as train and test")
+        table = read_splits(path)
+    except DataError as error:
+        look.error(SPLITS, str(error))
         return {}
     look.contents[SPLITS] = ", ".join(f"{name} {len(ids):,}" for name, ids in table.items())
     for name, ids in table.items():
@@ -272,10 +269,6 @@ def _split_file(look: _Look, folder: Path) -> dict[str, Set[str]]:
         if not ids:
             look.warn(SPLITS, f"split {name!r} is empty")
     return {name: set(ids) for name, ids in table.items()}
-
-
-def _is_ids(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _splits(look: _Look, splits: Mapping[str, Set[str]]) -> None:
