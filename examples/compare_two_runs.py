@@ -5,7 +5,7 @@ import numpy as np
 from longrank.core.seeds import generator
 from longrank.core.types import Qrels, Run
 from longrank.evaluation import compare, evaluate, evaluate_run
-from longrank.reports.tables import comparison_table, to_text
+from longrank.reports.tables import comparison_table, differences_table, to_text
 
 # 40 queries with 20 documents each, the first of which is highly relevant and the next two somewhat
 qrels = Qrels({f"q{q}": {f"d{d}": grade for d, grade in enumerate([3, 1, 1, 0, 0])} for q in range(40)})
@@ -35,8 +35,9 @@ def main() -> None:
         rng=generator("compare", 0),
     )
     gain = result.gains["MaxP", "nDCG@10"]
-    print(f"nDCG@10: +{gain.difference:.3f}, 95% interval {gain.interval.low:.3f} to {gain.interval.high:.3f}\n")
+    print(f"nDCG@10: {gain.effect.wins} queries better, {gain.effect.losses} worse\n")
     print(to_text(comparison_table(result)))
+    print(to_text(differences_table(result)))
 
 
 if __name__ == "__main__":

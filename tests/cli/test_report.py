@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from longrank.cli.main import app
+from longrank.core.errors import DataError
 from longrank.experiments.records import CellResult, ExperimentResult, write_result
 
 
@@ -28,6 +30,31 @@ def test_report_writes_all_formats_or_the_one_asked_for(tmp_path: Path) -> None:
     assert "+40.0%" in (tmp_path / "report.md").read_text(encoding="utf-8")
     assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 0
     assert sorted(path.name for path in tmp_path.glob("report.*")) == ["report.html", "report.md", "report.tex"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("experiment.json", '{"title": "Sm', "experiment.json is damaged"),
+        ("experiment.json", "[]", "experiment.json must hold a JSON object"),
+        ("cells.jsonl", '{"cell": {}}\n', "cells.jsonl, line 1: 'facts' must be an object"),
+        ("cells.jsonl", '{"cell": {"ranker": "maxp"}, "facts": {"parameters": 3}}\n', "lack a label or fact"),
+        ("records.jsonl", '{"cell": {}, "query_id": "q"}\n', "records.jsonl, line 1: 'measures' must be an object"),
+        ("records.jsonl", '{"cell": {}, "measures": {}}\n', "records.jsonl, line 1: 'query_id' must be a string"),
+        (
+            "records.jsonl",
+            '{"cell": {}, "query_id": "q", "measures": {"RR": "high"}}\n',
+            "records.jsonl, line 1: 'RR' of 'measures' must be a number, got 'high'",
+        ),
+        ("timings.jsonl", '{"cell": {}}\n', "timings.jsonl, line 1: 'seconds' must be an object"),
+    ],
+)
+def test_damaged_records_are_told_by_file_and_line(tmp_path: Path, file: str, text: str, said: str) -> None:
+    write_small(tmp_path)
+    (tmp_path / file).write_text(text)
+    refused = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert isinstance(refused.exception, DataError)
+    assert said in str(refused.exception)
 
 
 def test_report_takes_another_baseline(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from longrank.cli.main import app
-from longrank.core.errors import DataError, ModelError, TruncatedInput
+from longrank.core.errors import DataError, LongrankError, ModelError, SettingsError, TruncatedInput
 from longrank.core.types import Collection, Document, Qrels, Query, Run
 from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.trec import read_run, write_run
@@ -40,6 +40,29 @@ def rerank(ranker: str, *options: str) -> Result:
     return CliRunner().invoke(app, ["rerank", *arguments])
 
 
+@pytest.mark.parametrize(
+    ("ranker", "value", "said"),
+    [
+        ("embedding --set backbone=minilm", "reading=nope", "reading is 'first' or 'long'"),
+        ("embedding --set backbone=minilm", "size=abc", "size is a whole number, not 'abc'"),
+        ("embedding --set backbone=minilm", "size=1.5", "size is a whole number, not 1.5"),
+        ("embedding --set backbone=minilm", "size=true", "size is a whole number, not True"),
+        ("embedding --set backbone=minilm", "tokens=x", "tokens is a whole number, or left out, not 'x'"),
+        ("embedding --set backbone=minilm", "query_prefix=5", "query_prefix is text, not 5"),
+        ("embedding", "backbone.nmae=tiny", "a spec is a table with a name and params"),
+        ("rankgpt --chat openai:any", "window=-1", "rankgpt: window: Input should be greater than or equal to 2"),
+        ("rankgpt --chat openai:any", "step=0", "rankgpt: step: Input should be greater than or equal to 1"),
+        ("rankgpt --chat openai:any", "step=50", "rankgpt: windows of 20 that move by 50 do not overlap"),
+        ("rankgpt --chat openai:any", "window=many", "window is a whole number, not 'many'"),
+    ],
+)
+def test_a_parameter_of_the_wrong_kind_is_refused_in_words(folder: Path, ranker: str, value: str, said: str) -> None:
+    name, *options = ranker.split()
+    refused = rerank(name, *options, "--set", value).exception
+    assert isinstance(refused, SettingsError)
+    assert said in str(refused)
+
+
 def test_the_hardened_ranker_finds_what_the_bare_one_cannot_see(folder: Path) -> None:
     small = ["--queries", "12", "--slots", "3", "--lengths", "256", "--tolerance", "0.4"]
     hardened = CliRunner().invoke(app, ["harden", "short_sighted:first", *small])
@@ -51,6 +74,37 @@ def test_the_hardened_ranker_finds_what_the_bare_one_cannot_see(folder: Path) ->
     done = rerank("hardened/hardened.toml")
     assert done.exit_code == 0, done.output
     assert read_run(folder / "out.trec").ranking("q") == ["late", "none"]
+
+
+FAULTY = """
+def raising(query, texts):
+    raise KeyError("no GPU today")
+
+def few(query, texts):
+    return [1.0]
+
+def words(query, texts):
+    return ["good" for _ in texts]
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("raising", "ranker 'faulty:raising' failed at query 'q' with KeyError: 'no GPU today'"),
+        ("few", "ranker 'faulty:few' gave 1 scores for the 2 documents of query 'q'"),
+        ("words", "ranker 'faulty:words' gave a score that is no number for query 'q'"),
+    ],
+)
+def test_a_persons_function_that_fails_is_named_with_the_query_and_what_it_said(
+    folder: Path, function: str, said: str
+) -> None:
+    (folder / "faulty.py").write_text(FAULTY)
+    failed = rerank(f"faulty:{function}").exception
+    assert isinstance(failed, LongrankError)
+    assert str(failed).startswith(said)
+    assert not (folder / "out.trec").exists()
+    assert isinstance(failed.__cause__, KeyError) == (function == "raising")
 
 
 def test_a_run_without_candidates_is_refused(folder: Path) -> None:

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from longrank.core.disk import atomic_file, atomic_folder, write_atomic
@@ -100,6 +101,51 @@ def test_a_value_that_is_no_choice_is_refused_with_the_choices_and_the_nearest()
         cars.build(Spec("small", {"roof": 3}))
 
 
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"doors": "two"}, "doors is a whole number, not 'two'"),
+        ({"doors": 2.5}, "doors is a whole number, not 2.5"),
+        ({"doors": True}, "doors is a whole number, not True"),
+        ({"length": "4"}, "length is a number, or left out, not '4'"),
+        ({"fast": 1}, "fast is true or false, not 1"),
+        ({"maker": 7}, "maker is text, not 7"),
+    ],
+)
+def test_a_value_of_another_kind_than_annotated_is_refused(params: dict[str, object], said: str) -> None:
+    cars: Registry[str] = Registry("car")
+
+    @cars.add("small")
+    def small(*, doors: int = 2, length: float | None = None, fast: bool = False, maker: str = "") -> str:
+        return f"{doors} {length} {fast} {maker}"
+
+    good = {"doors": np.int64(3), "length": 4, "fast": True, "maker": "me"}
+    assert cars.build(Spec("small", good)) == "3 4 True me"
+    assert cars.build(Spec("small", {"maker": Path("a/folder")})) == "2 None False a/folder"
+    with pytest.raises(SettingsError) as refused:
+        cars.build(Spec("small", params))
+    assert f"car 'small': {said}." in str(refused.value)
+
+
+def test_a_part_may_be_given_by_name_or_as_a_table() -> None:
+    wheels: Registry[str] = Registry("wheel")
+    cars: Registry[str] = Registry("car")
+    wheels.add("round")(lambda *, size=1: f"round {size}")
+    cars.add("small")(lambda wheel: f"on {wheel}")
+
+    def on(wheel: object) -> str:
+        return cars.build(Spec("small", {"wheel": wheel}), {"wheel": wheels})
+
+    assert on("round") == on({"name": "round"}) == on(Spec("round")) == "on round 1"
+    assert on({"name": "round", "params": {"size": 3}}) == "on round 3"
+    with pytest.raises(UnknownName, match=r"no wheel 'rond'\. Did you mean 'round'"):
+        on("rond")
+    with pytest.raises(SettingsError, match="a spec is a table with a name and params"):
+        on({"nmae": "round"})
+    with pytest.raises(SettingsError, match="by its name or as a table"):
+        on(3)
+
+
 def test_a_name_cannot_be_registered_twice() -> None:
     cars: Registry[str] = Registry("car")
     cars.add("small")(lambda: "")
@@ -118,6 +164,16 @@ def test_fingerprints_see_every_value_and_no_order() -> None:
     assert fingerprint(Spec("a", {"b": Path("c")})) == fingerprint(Spec("a", {"b": "c"}))
     with pytest.raises(TypeError, match="object"):
         fingerprint(object())
+
+
+def test_a_file_where_a_folder_should_be_is_named_and_not_a_temporary_one(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(OSError, match="exists") as refused,
+        atomic_folder(tmp_path / "file" / "folder", mark="mark", what="a test"),
+    ):
+        pass
+    assert refused.value.filename == str(tmp_path / "file")
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:

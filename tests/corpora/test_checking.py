@@ -69,9 +69,82 @@ def test_a_bad_line_is_told_with_its_number_and_the_other_files_are_checked_stil
         stream.write('{"id": "c"\n')
     (sound / "splits.json").write_text('{"train": ["q1", "q2"], "test": ["q2", "q9"]}')
     found = messages(check_folder(sound), "error")
-    assert "documents.jsonl, line 3" in found
+    assert "documents.jsonl: line 3: not JSON" in found
     assert "queries in 'train' and in 'test': 1 ('q2')" in found
     assert "ids of split 'test' that are no query of the collection: 1 ('q9')" in found
+
+
+BAD_JSONL = '{"id": "x"\n{"id": 7, "text": "seven"}\n'
+
+
+@pytest.mark.parametrize(
+    ("file", "bad", "reasons"),
+    [
+        ("documents.jsonl", BAD_JSONL, ["not JSON", "'id' must be a string"]),
+        ("queries.jsonl", BAD_JSONL, ["not JSON", "'id' must be a string"]),
+        ("spans.jsonl", BAD_JSONL, ["not JSON", "'query_id' must be a string"]),
+        ("qrels.txt", "q1 0 a\nq1 0 b 0.5\n", ["3 columns", "grade '0.5'"]),
+        ("candidates/bm25.trec", "q1 Q0 b 1\nq1 Q0 b 2 nan bm25\n", ["4 columns", "score 'nan'"]),
+    ],
+)
+def test_every_bad_line_is_told_and_the_sound_lines_behind_it_are_read(
+    sound: Path, file: str, bad: str, reasons: list[str]
+) -> None:
+    without = check_folder(sound).contents
+    (sound / file).write_text(bad + (sound / file).read_text())
+    report = check_folder(sound)
+    assert report.contents == without
+    assert [(one.level, one.file) for one in report.findings] == [("error", Path(file).name)] * 2
+    for number, (finding, reason) in enumerate(zip(report.findings, reasons, strict=True), start=1):
+        assert finding.message.startswith(f"line {number}: {reason}")
+
+
+def test_pairs_that_occur_twice_and_foreign_tags_are_all_told(sound: Path) -> None:
+    with (sound / "qrels.txt").open("a") as stream:
+        stream.write("q1 0 a 1\nq2 0 b 2\n")
+    with (sound / "candidates" / "bm25.trec").open("a") as stream:
+        stream.write("q1 Q0 a 2 1.0 bm25\nq2 Q0 a 2 0.5 dense\n")
+    assert messages(check_folder(sound), "error").splitlines() == [
+        "qrels.txt: line 4: document 'a' occurs twice for query 'q1'; keep one of the lines",
+        "qrels.txt: line 5: document 'b' occurs twice for query 'q2'; keep one of the lines",
+        "bm25.trec: line 3: document 'a' occurs twice for query 'q1'; keep one of the lines",
+        "bm25.trec: line 4: tag 'dense' after 'bm25': a run file holds one run; split it by its last column",
+    ]
+
+
+def test_a_bad_line_hides_none_of_what_comes_behind_it_in_any_format(tmp_path: Path) -> None:
+    beir, tsv, flex = tmp_path / "beir", tmp_path / "tsv", tmp_path / "flex"
+    lines(beir / "corpus.jsonl", {"_id": "a"}, {"_id": "a", "text": "one"})
+    lines(beir / "queries.jsonl", {"text": "?"}, {"_id": "q", "text": "two"})
+    (beir / "qrels").mkdir()
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\nq\ta\t1\n")
+    tsv.mkdir()
+    (tsv / "documents.tsv").write_text("a\na\tone\n")
+    (tsv / "queries.tsv").write_text("\tone\nq\ttwo\n")
+    lines(flex / "AnswerFields.jsonl", {"DOCNO": "a"}, {"DOCNO": "a", "text_raw": "one"})
+    lines(flex / "QuestionFields.jsonl", {"DOCNO": "q"}, {"DOCNO": "q", "text_raw": "two"})
+    bad = {name: [one for one in check_folder(tmp_path / name).findings if one.level == "error"] for name in FORMATS}
+    assert {name: [one.message.partition(":")[0] for one in found] for name, found in bad.items()} == FORMATS
+    assert "1 document," in check_folder(tsv).contents["documents.tsv"]
+
+
+FORMATS = {"beir": ["line 1", "line 1", "line 2"], "tsv": ["line 1", "line 1"], "flex": ["line 1", "line 1"]}
+
+
+def test_a_run_that_is_not_there_is_told_as_such_and_not_as_a_bad_line(sound: Path) -> None:
+    report = check_folder(sound, runs=[sound / "gone.trec", sound / "candidates"])
+    assert [(one.file, one.message) for one in report.findings] == [
+        ("gone.trec", f"no file {sound / 'gone.trec'}"),
+        ("candidates", "Is a directory"),
+    ]
+
+
+def test_of_very_many_bad_lines_the_first_are_told_and_the_rest_counted(sound: Path) -> None:
+    with (sound / "documents.jsonl").open("a") as stream:
+        stream.write("not json\n" * 1_234)
+    told = [one.message for one in check_folder(sound).findings if one.file == "documents.jsonl"]
+    assert [message.partition(":")[0] for message in told[:-1]] == [f"line {number}" for number in range(3, 13)]
+    assert told[-1] == "bad lines besides these 10: 1,224"
 
 
 def test_ids_that_lead_nowhere_are_found_in_judgements_and_runs(sound: Path, tmp_path: Path) -> None:

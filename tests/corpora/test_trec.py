@@ -135,7 +135,7 @@ def test_a_document_twice_in_a_query_is_refused_but_not_in_two_queries(tmp_path:
 
 def test_what_is_not_utf8_or_is_cut_short_is_a_bad_line(tmp_path: Path) -> None:
     (tmp_path / "latin.run").write_bytes("q Q0 d 1 2 t\nq Q0 é 2 1 t\n".encode("latin-1"))
-    with pytest.raises(BadLine, match=r"latin\.run, line 2: byte 1 is not UTF-8"):
+    with pytest.raises(BadLine, match=r"latin\.run, line 2: byte 6 is not UTF-8"):
         read_run(tmp_path / "latin.run")
     whole = gzip.compress(b"".join(b"q Q0 d%d 1 %d t\n" % (i, -i) for i in range(5000)))
     (tmp_path / "cut.run.gz").write_bytes(whole[: len(whole) // 2])
@@ -201,6 +201,12 @@ def test_a_bad_judgement_names_file_line_and_reason(tmp_path: Path, bad: str, re
     with pytest.raises(BadLine, match="line 2") as caught:
         read_qrels(lines(tmp_path / "qrels.txt", f"q 0 d1 -1\n{bad}\n"))
     assert reason in caught.value.reason
+
+
+def test_a_judgement_that_is_not_utf8_is_a_bad_line_even_in_the_column_that_nobody_reads(tmp_path: Path) -> None:
+    (tmp_path / "qrels.txt").write_bytes("q 0 d 1\nq é d2 1\n".encode("latin-1"))
+    with pytest.raises(BadLine, match=r"qrels\.txt, line 2: byte 3 is not UTF-8"):
+        read_qrels(tmp_path / "qrels.txt")
 
 
 def test_a_pair_judged_twice_is_refused(tmp_path: Path) -> None:

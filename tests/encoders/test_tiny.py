@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from longrank.core.errors import SettingsError
 from longrank.core.types import Document, Query, Spec
+from longrank.encoders.registry import BACKBONES
 from longrank.encoders.tiny import tiny
 from longrank.rankers import checkpoint
 from longrank.rankers.zoo import build_ranker
@@ -19,6 +21,23 @@ def test_rotary_positions_are_turned_not_added() -> None:
     assert "embeddings.position_embeddings.weight" in learned
     assert "embeddings.position_embeddings.weight" not in turned
     assert not any("position" in name for name, p in turned.items() if p.requires_grad)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"layers": -1}, "layers must be at least 1"),
+        ({"dim": 0}, "dim must be at least 1"),
+        ({"heads": 0}, "heads must be at least 1"),
+        ({"dim": 15}, "a multiple of 2 with 2 heads, got 15"),
+        ({"dim": 6, "rotary": True}, "a multiple of 4 with 2 heads, got 6"),
+        ({"vocabulary": "brt"}, "vocabulary is 'bert' or a whole number, not 'brt'"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused_in_words(params: dict[str, object], said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        BACKBONES.build(Spec("tiny", params))
+    assert said in str(refused.value)
 
 
 def test_a_rotary_longp_tells_word_order() -> None:

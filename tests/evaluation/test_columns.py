@@ -126,6 +126,20 @@ def test_a_bad_line_is_named_by_number_and_reason(line: str, reason: str, tmp_pa
     assert reason in caught.value.reason
 
 
+@pytest.mark.parametrize("place", range(6))
+def test_a_column_that_is_not_utf8_is_a_bad_line_in_whatever_block_it_stands(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns_module, "_BLOCK_BYTES", 40)
+    path = tmp_path / "latin.run"
+    fields = ["q3", "Q0", "d1", "1", "0.25", "t"]
+    fields[place] += "é"
+    path.write_bytes(f"# a comment\n{PLAIN}{' '.join(fields)}\n".encode("latin-1"))
+    with pytest.raises(BadLine, match="is not UTF-8") as caught:
+        read_columns(path)
+    assert (caught.value.path, caught.value.line) == (path, 5)
+
+
 def test_a_document_twice_for_a_query_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DuplicateId, match="'d1' occurs twice for query 'q1'"):
         read_columns(written(tmp_path, PLAIN + "q1 Q0 d1 3 0.5 t\n"))

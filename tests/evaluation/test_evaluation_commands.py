@@ -129,6 +129,18 @@ def test_compare_takes_the_threshold_from_the_collection_and_own_baselines(folde
     assert "9999 draws" in latex
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+def test_compare_shows_every_difference_with_its_interval_and_corrected_p(folder: Path, form: str) -> None:
+    systems = ("compare", folder / "weak.run", folder / "strong.run", "--baseline", "weak")
+    options = ("--qrels", folder / "qrels.txt", "--measures", "RR P@1", "--format")
+    text = printed(*systems, *options, form).replace("\\", "")
+    estimates = json.loads(printed(*systems, *options, "json"))["estimates"]
+    for one in estimates:
+        low, high = one["interval"]["low"], one["interval"]["high"]
+        assert f"{one['difference']:+.3f} [{low:+.3f}, {high:+.3f}]" in text
+    assert text.count("<0.001") + text.count("textless{}0.001") == sum(one["corrected_p"] < 0.001 for one in estimates)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
@@ -140,6 +152,9 @@ def test_compare_takes_the_threshold_from_the_collection_and_own_baselines(folde
         (["compare", "weak.run", "strong.run", "--baseline", "bm25"], UnknownName, "weak, strong"),
         (["compare", "weak.run", "weak.run", "--baseline", "weak"], DataError, "two systems are named 'weak'"),
         (["compare", "weak.run", "strong.run", "--own", "weak"], SettingsError, "SYSTEM=BASELINE"),
+        (["compare", "weak.run", "strong=", "--baseline", "weak"], SettingsError, "'strong=' lacks a name or a file"),
+        (["compare", "weak.run", "s=strong.run,", "--baseline", "weak"], SettingsError, "lacks a name or a file"),
+        (["compare", "weak.run", "=strong.run", "--baseline", "weak"], SettingsError, "lacks a name or a file"),
     ],
 )
 def test_bad_input_is_told_in_a_sentence(
@@ -176,5 +191,26 @@ def test_compare_puts_a_papers_numbers_beside_yours(folder: Path) -> None:
     below = out[out.index("theirs") :]
     assert re.search(r"FirstP \(BERT\)\s.*RR.*0\.394", below)  # as printed in the paper
     assert re.search(r"MaxP.*RR.*0\.392", below)
-    refused = call("compare", *systems, *options, "--paper", "positional-bias/9999")
-    assert refused.exit_code != 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("--paper nope/1", "The papers are positional-bias"),
+        ("--paper positional-bia/1", "Did you mean 'positional-bias/1'?"),
+        ("--paper positional-bias/9999", "has the tables 1"),
+        ("--paper positional-bias/1 --collection nowhere", "--collection and --measures may name one of"),
+        ("--paper positional-bias/1 --collection msmarco-dev --measures AP", "none of your measures"),
+        ("--paper positional-bias/1 --collection msmarco-dev --format json", "leave one of them out"),
+    ],
+)
+def test_a_papers_table_that_cannot_be_shown_is_refused_before_a_run_is_read(asked: str, hint: str) -> None:
+    never_read = ("compare", "firstp=absent.run", "maxp=gone.run", "--baseline", "firstp", "--qrels", "nowhere.txt")
+    refused = call(*never_read, "--measures", "RR", *asked.split())
+    assert hint in str(refused.exception)
+
+
+def test_a_system_that_the_papers_table_lacks_is_refused_before_a_run_is_read() -> None:
+    asked = ("--paper", "positional-bias/1", "--collection", "msmarco-dev", "--measures", "RR")
+    refused = call("compare", "firstp=absent.run", "max=gone.run", "--baseline", "max", "--qrels", "none", *asked)
+    assert "no system 'max' in positional-bias/1. Did you mean 'MaxP'?" in str(refused.exception)

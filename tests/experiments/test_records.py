@@ -70,5 +70,5 @@ def test_a_folder_without_an_experiment_says_what_makes_one(tmp_path: Path) -> N
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     write_result(tmp_path, ExperimentResult({}, (cell(0),)))
     (tmp_path / "records.jsonl").write_text('{"cell": 3}\n')
-    with pytest.raises(BadLine, match="'cell' must be an object of labels"):
+    with pytest.raises(BadLine, match="'cell' must be an object, got 3"):
         read_result(tmp_path)

@@ -287,6 +287,22 @@ def test_a_saved_profile_comes_back_the_same(tmp_path: Path) -> None:
             load_profile(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "is not a profile .* it is empty"),
+        (b"\xff\xfe", "x.jsonl, line 1: byte 1 is not UTF-8"),
+        (b'{"id": "d"}\n', "x.jsonl, line 1: 'name' must be a string"),
+        (b'{"name": "n", "tokenizer": "t"}\n{"id": 1}\n', r"x.jsonl is not a profile .* not a position record"),
+    ],
+)
+def test_what_is_no_profile_is_named_with_what_is_wrong(tmp_path: Path, data: bytes, said: str) -> None:
+    (tmp_path / "x.jsonl").write_bytes(data)
+    with pytest.raises(DataError, match=said) as refused:
+        load_profile(tmp_path / "x.jsonl")
+    assert "Error(" not in str(refused.value)
+
+
 def test_figures_are_svg_with_the_profile_s_name() -> None:
     collection = planted(POSITIONS)
     profile = profile_positions(collection, gold_estimator(collection.spans), WORDS)

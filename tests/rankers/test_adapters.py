@@ -165,6 +165,20 @@ def test_a_function_is_found_beside_the_working_folder(tmp_path: Path, monkeypat
         load_function("no_such_module_here:count")
 
 
+def test_a_file_in_place_of_a_module_and_a_module_that_breaks_are_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_broken_ranker.py").write_text("weights = open_the_weights()\n")
+    with pytest.raises(SettingsError, match="name the module, not its file: some_ranker:count"):
+        load_function("some_ranker.py:count")
+    with pytest.raises(
+        SettingsError, match=r"'my_broken_ranker' .* fails with NameError: name 'open_the_weights'"
+    ) as told:
+        load_function("my_broken_ranker:count")
+    assert isinstance(told.value.__cause__, NameError)
+
+
 def test_the_identity_follows_the_code_and_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     module = Path("changing_ranker.py")
@@ -256,6 +270,14 @@ def test_weights_in_a_pickle_are_refused(kind: str, classifier: Path, tmp_path: 
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="pickle"):
         resolve(f"{kind}{folder}")
+
+
+@pytest.mark.parametrize("kind", ["classifier:", "cross-encoder:"])
+def test_a_folder_without_a_model_is_refused_in_words(kind: str, tmp_path: Path) -> None:
+    if kind == "cross-encoder:":
+        pytest.importorskip("sentence_transformers", reason="the extra 'adapters' is not installed")
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path))):
+        resolve(f"{kind}{tmp_path}")
 
 
 def test_kinds_and_folders_name_the_same_model(classifier: Path) -> None:

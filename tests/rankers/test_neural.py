@@ -63,6 +63,12 @@ def test_chunks_too_long_for_the_backbone_are_refused_with_the_size_that_fits() 
         build_ranker(spec)
 
 
+def test_a_query_that_leaves_no_room_for_a_chunk_asks_for_no_chunk_below_zero() -> None:
+    spec = Spec("firstp", {"backbone": Spec("tiny", {"positions": 16}), "tokens": 10, "query_tokens": 32})
+    with pytest.raises(ModelError, match="16 positions: use fewer query tokens, or"):
+        build_ranker(spec)
+
+
 def test_the_token_budget_does_not_change_scores() -> None:
     ranker = build_ranker(tiny_spec("parade-attn", size=20, stride=15))
     documents = [Document(str(n), "some words to read " * n) for n in (1, 30, 7, 0)]

@@ -158,6 +158,18 @@ def test_a_long_query_and_document_are_read_in_the_papers_lengths(name: str, row
     assert [len(row) for row in found] == rows
 
 
+@pytest.mark.parametrize("backbone", ["tiny", {"name": "tiny", "params": {"dim": 64}}])
+def test_a_backbone_by_name_or_table_is_the_one_of_the_spec_and_survives_saving(
+    backbone: object, tmp_path: Path
+) -> None:
+    by_spec = build_ranker(Spec("maxp", {"backbone": Spec("tiny", {"dim": 64})}))
+    given = build_ranker(Spec("maxp", {"backbone": backbone}))
+    query, documents = Query("q", "red fox"), [Document("d", "a red fox in the snow")]
+    assert given.score(query, documents) == by_spec.score(query, documents)
+    checkpoint.save(given, tmp_path / "saved")
+    assert checkpoint.load(tmp_path / "saved").score(query, documents) == by_spec.score(query, documents)
+
+
 def test_a_query_projection_of_its_own_costs_one_more_matrix() -> None:
     sizes = []
     for query in (None, "shared", "own"):

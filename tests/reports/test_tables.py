@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from longrank.core.errors import DataError
 from longrank.core.types import Qrels, Run
@@ -115,6 +116,34 @@ def test_text_marks_the_best_and_raises_letters(comparison: Comparison) -> None:
     best = next(line for line in lines if line.startswith("Max&P"))
     assert re.search(r"\*0\.\d{4}ᵃ \(\+\d", best)
     assert not any(line.endswith(" ") for line in lines)
+
+
+def test_differences_stand_with_interval_and_corrected_p_and_the_test_is_named(comparison: Comparison) -> None:
+    text = tables.to_text(tables.differences_table(comparison))
+    tested = comparison.gains["Avg|P_50%", "nDCG@10"]
+    row = next(line for line in text.splitlines() if line.startswith("Avg|P_50%") and "nDCG@10" in line)
+    assert row.split()[:3] == ["Avg|P_50%", "FirstP", "nDCG@10"]
+    interval = f"[{tested.interval.low:+.3f}, {tested.interval.high:+.3f}]"
+    assert row.split(maxsplit=3)[3].split("  ")[0] == f"{tested.difference:+.3f} {interval}"
+    assert row.split()[-1] == f"{tested.corrected_p:.3f}"
+    assert "difference [95% interval]" in text
+    assert "two-sided paired t-test, Holm's correction" in text
+
+
+def test_an_uncorrected_p_is_not_called_corrected() -> None:
+    systems = {"a": [system(0.5, 1)], "b": [system(0.5, 2)]}
+    result = compare(systems, baseline="a", rng=np.random.default_rng(0), correction="none")
+    table = tables.differences_table(result)
+    assert table.headings[-1] == "p"
+    assert "no correction" in table.notes[0]
+
+
+def test_no_number_is_lost_in_a_narrow_terminal(comparison: Comparison) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=40).print(tables.to_rich(tables.comparison_table(comparison)))
+    for place in comparison.gains.values():
+        assert f"{place.mean:.4f}" in stream.getvalue()
+    assert "…" not in stream.getvalue()
 
 
 def test_comparison_csv_has_a_line_for_each_test_and_for_the_baseline(comparison: Comparison) -> None:

@@ -143,7 +143,7 @@ def test_a_collection_of_no_documents_is_not_written(tmp_path: Path) -> None:
 
 def test_a_source_that_is_neither_a_folder_nor_known_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("ir_datasets", reason="the extra 'data' is not installed")
-    with pytest.raises(UnknownName, match="no-such-passages"):
+    with pytest.raises(UnknownName, match="no folder no-such-passages, and ir_datasets has no"):
         run("far-relevant", "no-such-passages", "--out", tmp_path / "far")
     with pytest.raises(SettingsError, match="10 test queries"):
         few = Collection(

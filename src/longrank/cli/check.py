@@ -13,8 +13,8 @@ def check(
 ) -> None:
     """Look through a collection before anything long starts: formats, ids, judgements, spans, splits, candidates.
 
-    Every problem is listed at once. The exit code is 1 if there are errors; warnings are what real collections have
-    and their owner should know about.
+    Every problem is listed at once: of a file's bad lines the first ten by number and reason, the rest counted. The
+    exit code is 1 if there are errors; warnings are what real collections have and their owner should know about.
 
     longrank check my-collection --run bm25.trec
     """

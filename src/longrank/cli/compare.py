@@ -78,7 +78,8 @@ def compare(
 ) -> None:
     """Compare systems with baselines: gains, intervals and tests over queries.
 
-    Values are averaged over seeds by query before they are tested. Letters mark baselines a system differs from.
+    Values are averaged over seeds by query before they are tested. Letters mark baselines a system differs from; the
+    second table has each difference, its interval and corrected p.
 
     longrank compare firstp=f0.run,f1.run maxp=m0.run,m1.run --baseline firstp --qrels qrels.txt --measures "nDCG@10 RR"
     """
@@ -86,6 +87,8 @@ def compare(
     from longrank.evaluation.comparison import compare as compare_systems
     from longrank.evaluation.significance import threshold
 
+    if paper is not None:
+        refuse_paper(paper, systems, measures, collection, table_format)
     result = compare_systems(
         read_systems(systems, qrels, measures, missing),
         baseline=baseline or [],
@@ -101,6 +104,20 @@ def compare(
         from longrank.reports.paper_table import beside_paper
 
         show(beside_paper(paper, result, collection=collection), table_format)
+
+
+def refuse_paper(paper: str, systems: list[str], measures: str, collection: str, table_format: TableFormat) -> None:
+    """Say what is wrong with ``--paper``, before a run is read."""
+    from longrank.core.errors import SettingsError
+    from longrank.evaluation.names import parse_measures
+    from longrank.reports.paper_table import check_paper
+
+    if table_format in (TableFormat.csv, TableFormat.json):
+        raise SettingsError(
+            f"--paper makes a second table, which {table_format} has no place for; leave one of them out"
+        )
+    names = [measure.name for measure in parse_measures(measures)]
+    check_paper(paper, systems=[named_files(text)[0] for text in systems], measures=names, collection=collection)
 
 
 def own_baselines(pairs: list[str]) -> dict[str, str]:
@@ -123,6 +140,8 @@ def write_comparison(result: "Comparison", table_format: TableFormat) -> None:
         typer.echo(tables.comparison_csv(result), nl=False)
     else:
         show(tables.comparison_table(result), table_format)
+        typer.echo()
+        show(tables.differences_table(result), table_format)
 
 
 def read_systems(
@@ -150,7 +169,12 @@ def named_files(text: str) -> tuple[str, list[list[str]]]:
     >>> named_files("maxp=a.run,b1.run+b2.run"), named_files("out/maxp.run.gz")
     (('maxp', [['a.run'], ['b1.run', 'b2.run']]), ('maxp', [['out/maxp.run.gz']]))
     """
+    from longrank.core.errors import SettingsError
+
     name, sign, files = text.partition("=")
     if not sign or "/" in name:
         return run_label(Path(text)), [[text]]
-    return name, [seed.split("+") for seed in files.split(",")]
+    folds = [seed.split("+") for seed in files.split(",")]
+    if not name or not all(map(all, folds)):
+        raise SettingsError(f"{text!r} lacks a name or a file; a system is a run file, or NAME=RUN,RUN")
+    return name, folds

@@ -21,19 +21,17 @@ def explain(
     from rich.console import Console
     from rich.table import Table
 
-    from longrank.core.errors import DataError, ModelError
+    from longrank.core.errors import ModelError
     from longrank.rankers.loading import load
     from longrank.rankers.neural import NeuralRanker
 
+    text = read_text(document)
     model = load(ranker, device=device, remote_code=remote_code)
     if not isinstance(model, NeuralRanker):
         raise ModelError(
             f"{ranker} has no aggregator that could be asked for the share of a chunk: explain a checkpoint or a "
             f"cross-encoder"
         )
-    if str(document) != "-" and not document.is_file():
-        raise DataError(f"no file {document}")
-    text = sys.stdin.read() if str(document) == "-" else document.read_text(encoding="utf-8")
     found = model.explain(query, text)
     table = Table(box=None, pad_edge=False)
     for heading in ("characters", found.method, "begins"):
@@ -48,3 +46,11 @@ def explain(
         typer.echo(f"cut: {found.cut_tokens} tokens were not read")
     if found.cut_query_tokens:
         typer.echo(f"cut: {found.cut_query_tokens} tokens of the query were not read")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, plain or compressed; of standard input for '-'."""
+    from longrank.corpora.formats.files import decode_line, numbered_bytes
+
+    lines = enumerate(sys.stdin.buffer, start=1) if str(path) == "-" else numbered_bytes(path)
+    return "\n".join(decode_line(line, path, number) for number, line in lines)

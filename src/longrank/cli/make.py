@@ -307,10 +307,16 @@ def _relevant_in(paths: list[Path]) -> frozenset[str]:
 
 
 def _load(source: str, split: str) -> "Collection":
+    from longrank.core.errors import UnknownName
     from longrank.corpora.catalog.folder import load_folder
     from longrank.corpora.catalog.irdatasets import load_irdataset
 
-    return load_folder(source, split=split) if Path(source).is_dir() else load_irdataset(source)
+    if Path(source).is_dir():
+        return load_folder(source, split=split)
+    try:
+        return load_irdataset(source)
+    except UnknownName as error:
+        raise UnknownName(f"no folder {source}, and {error}") from None
 
 
 def _bm25_hard(collection: "Collection") -> dict[str, tuple[str, ...]]:

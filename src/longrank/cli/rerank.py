@@ -234,4 +234,5 @@ def _announce(model: "Ranker", job: _Job) -> None:
     from longrank.rankers.rerank import estimate
 
     if sum(min(job.depth, len(job.asked.scores.get(query_id, {}))) for query_id in job.wanted) >= _LONG:
-        typer.echo(str(estimate(model, job.asked, job.texts, depth=job.depth, query_ids=job.wanted)), err=True)
+        told = estimate(model, job.asked, job.texts, depth=job.depth, query_ids=job.wanted, name=job.name)
+        typer.echo(str(told), err=True)

@@ -36,7 +36,8 @@ def atomic_folder(path: Path, *, mark: str, what: str, holding: str = "") -> Ite
     temporary, aside = _beside(path), path.with_name(f".{os.getpid()}-old-{path.name}")
     if temporary.exists():  # left by a killed process that had the same number
         shutil.rmtree(temporary)
-    temporary.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary.mkdir()
     try:
         yield temporary
         if path.is_dir():  # a folder cannot be replaced in one step: move it aside, and only then throw it away

@@ -36,8 +36,7 @@ def parse_settings(model: type[S], table: Mapping[str, Any], *, source: str) -> 
     try:
         return model.model_validate(dict(table))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
-        raise SettingsError(f"{source}: {problems}") from None
+        raise SettingsError(f"{source}: {'; '.join(map(_problem, error.errors()))}") from None
 
 
 def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -67,6 +66,12 @@ def to_spec(value: Mapping[str, Any]) -> Spec:
         raise SettingsError(f"a spec is a table with a name and params, got {dict(value)!r}")
     params = value.get("params", {})
     return Spec(value["name"], {k: to_spec(v) if _is_spec(v) else v for k, v in params.items()})
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    message = error["msg"].removeprefix("Value error, ")
+    place = ".".join(map(str, error["loc"]))
+    return f"{place}: {message}" if place else message
 
 
 def _is_spec(value: Any) -> bool:

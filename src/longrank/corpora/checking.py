@@ -5,26 +5,28 @@ real collections have and their owner should know about.
 """
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from longrank.core.errors import DataError
+from longrank.core.errors import BadLine, DataError
 from longrank.core.types import CharSpan, Document, GoldSpan, Qrels, Query
 from longrank.corpora.catalog.folder import detect
 from longrank.corpora.formats import beir, trec
 from longrank.corpora.formats.files import find_file
 from longrank.corpora.formats.spans import read_spans
 from longrank.corpora.splits import FILE as SPLITS
+from longrank.corpora.splits import read_splits
 
 Level = Literal["error", "warning"]
 T = TypeVar("T")
 
 _SHOWN = 3  # ids named in a finding
+_LINES = 10  # bad lines of a file that are told one by one
 _UNFIT = re.compile(r"[ \t\n\r\x0b\x0c]")
 
 
@@ -84,12 +86,27 @@ class _Look:
             named = ", ".join(map(repr, found[:_SHOWN])) + (", …" if len(found) > _SHOWN else "")
             self.findings.append(Finding(level, file, f"{what}: {len(found):,} ({named})"))
 
-    def read(self, file: str, read: Callable[[], Iterable[T]]) -> Iterator[T]:
-        """The items of a file up to the first that cannot be read, which becomes an error."""
+    def read(self, file: str, read: Callable[..., Iterable[T]]) -> Iterator[T]:
+        """The items of a file; every line that cannot be used becomes an error, the first of them one by one."""
+        bad: list[str] = []
+
+        def refuse(error: DataError) -> None:
+            bad.append(str(error) if len(bad) < _LINES else "")  # a kept error would keep its whole traceback
+
         try:
-            yield from read()
-        except (DataError, OSError) as error:
+            yield from read(refuse=refuse)
+        except BadLine as error:
             self.error(file, f"{error}; nothing behind it was checked")
+        except (DataError, OSError) as error:
+            self.error(file, getattr(error, "strerror", None) or str(error))
+        for line in bad[:_LINES]:
+            self.error(file, line.partition(f"{file}, ")[2] or line)
+        if len(bad) > _LINES:
+            self.error(file, f"bad lines besides these {_LINES}: {len(bad) - _LINES:,}")
+
+    def read_whole(self, file: str, read: Callable[..., T], otherwise: T) -> T:
+        """What a file holds as one thing, its bad lines told as by ``read``."""
+        return [otherwise, *self.read(file, lambda refuse: [read(refuse=refuse)])][-1]
 
 
 def check_folder(folder: Path | str, *, runs: Sequence[Path | str] = ()) -> FolderReport:
@@ -115,11 +132,11 @@ def check_folder(folder: Path | str, *, runs: Sequence[Path | str] = ()) -> Fold
     return FolderReport(folder.resolve().name, layout.name, look.contents, tuple(look.findings))
 
 
-def _documents(look: _Look, path: Path, read: Callable[[Path], Iterable[Document]]) -> None:
+def _documents(look: _Look, path: Path, read: Callable[..., Iterator[Document]]) -> None:
     ids: Counter[str] = Counter()
     texts: Counter[bytes] = Counter()
     blank: list[str] = []
-    for document in look.read(path.name, lambda: read(path)):
+    for document in look.read(path.name, partial(read, path)):
         ids[document.id] += 1
         look.lengths[document.id] = len(document.text)
         if document.text.strip():
@@ -138,9 +155,9 @@ def _documents(look: _Look, path: Path, read: Callable[[Path], Iterable[Document
         look.warn(path.name, f"documents with the same text as another one: {repeated:,}")
 
 
-def _queries(look: _Look, path: Path, read: Callable[[Path], Iterable[Query]]) -> None:
+def _queries(look: _Look, path: Path, read: Callable[..., Iterator[Query]]) -> None:
     ids: Counter[str] = Counter()
-    for query in look.read(path.name, lambda: read(path)):
+    for query in look.read(path.name, partial(read, path)):
         ids[query.id] += 1
         look.queries[query.id] = query.text
     look.contents[path.name] = _count(len(ids), "query", "queries")
@@ -161,20 +178,20 @@ def _check_ids(look: _Look, file: str, ids: Counter[str]) -> None:
 def _trec_qrels(look: _Look, folder: Path) -> dict[str, Set[str]]:
     path = find_file(folder, "qrels.txt")
     if path is not None:
-        _add_qrels(look, path.name, lambda: trec.read_qrels(path))
+        _add_qrels(look, path.name, partial(trec.read_qrels, path))
     return {}
 
 
 def _beir_qrels(look: _Look, folder: Path) -> dict[str, Set[str]]:
     splits: dict[str, Set[str]] = {}
     for path in sorted((folder / "qrels").glob("*.tsv*")):
-        found = _add_qrels(look, f"qrels/{path.name}", lambda path=path: beir.read_qrels(path))  # type: ignore[misc]
+        found = _add_qrels(look, f"qrels/{path.name}", partial(beir.read_qrels, path))
         splits[path.name.partition(".tsv")[0]] = set(found)
     return splits
 
 
-def _add_qrels(look: _Look, file: str, read: Callable[[], Qrels]) -> Mapping[str, Mapping[str, int]]:
-    grades = next(look.read(file, lambda: [read()]), Qrels({})).grades
+def _add_qrels(look: _Look, file: str, read: Callable[..., Qrels]) -> Mapping[str, Mapping[str, int]]:
+    grades = look.read_whole(file, read, Qrels({})).grades
     for query_id, row in grades.items():
         look.judged.setdefault(query_id, {}).update(row)
     relevant = sum(grade > 0 for row in grades.values() for grade in row.values())
@@ -208,7 +225,7 @@ def _spans(look: _Look, folder: Path) -> None:
     path = find_file(folder, "spans.jsonl")
     if path is None:
         return
-    spans = list(look.read(path.name, lambda: read_spans(path)))
+    spans = list(look.read(path.name, partial(read_spans, path)))
     look.contents[path.name] = f"{_count(len(spans), 'span')} in {_count(len({s[:2] for s in spans}), 'pair')}"
     look.ids(
         "error",
@@ -240,12 +257,9 @@ def _split_file(look: _Look, folder: Path) -> dict[str, Set[str]]:
     if not path.is_file():
         return {}
     try:
-        table: Any = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        look.error(SPLITS, f"it is not valid JSON: {error}")
-        return {}
-    if not isinstance(table, dict) or not all(_is_ids(ids) for ids in table.values()):
-        look.error(SPLITS, "it must be an object of lists of query ids, such as train and test")
+        table = read_splits(path)
+    except DataError as error:
+        look.error(SPLITS, str(error))
         return {}
     look.contents[SPLITS] = ", ".join(f"{name} {len(ids):,}" for name, ids in table.items())
     for name, ids in table.items():
@@ -255,10 +269,6 @@ def _split_file(look: _Look, folder: Path) -> dict[str, Set[str]]:
         if not ids:
             look.warn(SPLITS, f"split {name!r} is empty")
     return {name: set(ids) for name, ids in table.items()}
-
-
-def _is_ids(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _splits(look: _Look, splits: Mapping[str, Set[str]]) -> None:
@@ -277,7 +287,7 @@ def _said(look: _Look, query_id: str) -> str:
 
 
 def _run(look: _Look, path: Path) -> None:
-    run = next(look.read(path.name, lambda: [trec.read_run(path)]), None)
+    run = look.read_whole(path.name, partial(trec.read_run, path), None)
     if run is None:
         return
     look.contents[path.name] = f"run {run.name!r}: {_count(len(run), 'query', 'queries')}"

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from longrank.core.disk import write_atomic
 from longrank.core.errors import DataError
@@ -32,10 +33,25 @@ def read_split(folder: Path, name: str) -> tuple[str, ...]:
         return tuple(beir.read_qrels(judged[name]))
     if not path.is_file():
         raise DataError(f"{folder} has no {FILE}: a JSON object of lists of query ids, such as train and test")
-    splits = json.loads(path.read_text(encoding="utf-8"))
+    splits = read_splits(path)
     if name not in splits:
-        raise DataError(f"{path} has no split {name!r}; it has {', '.join(splits)}")
-    return tuple(splits[name])
+        raise DataError(f"{path} has no split {name!r}; it has {', '.join(splits) or 'none'}")
+    return splits[name]
+
+
+def read_splits(path: Path) -> dict[str, tuple[str, ...]]:
+    """Query ids by split, as a file holds them."""
+    try:
+        table: Any = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(table, dict) or not all(map(_is_ids, table.values())):
+        raise DataError(f"{path} must be a JSON object of lists of query ids, such as train and test")
+    return {name: tuple(ids) for name, ids in table.items()}
+
+
+def _is_ids(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def only_split(collection: Collection, folder: Path, name: str | None) -> Collection:

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from longrank.chunking.splitters import positive
 from longrank.chunking.tokenizers import MINILM_PACKAGE, SubwordTokenizer, WordTokenizer, minilm_folder
-from longrank.core.errors import ModelError
+from longrank.core.errors import ModelError, SettingsError
 from longrank.core.fingerprint import file_hash
 from longrank.encoders.backbone import Backbone, Pooling
 from longrank.encoders.quiet import quiet
@@ -64,6 +65,10 @@ def pretrained(
     its fast path. Weights that would be newly initialised are an error, and so are pickles. ``remote_code`` names the
     one version of a model's own Python code that may run (``name@version``; the refusal without it says which).
     """
+    positive(layers=layers)
+    for name, share in (("hidden_dropout", hidden_dropout), ("attention_dropout", attention_dropout)):
+        if share is not None and not 0 <= share < 1:
+            raise SettingsError(f"{name} is a share from 0 to less than 1, got {share}")
     facts = _facts(Path(model))
     config, extra = model_config(model, remote_code)
     if attention_dropout is None and not facts:

@@ -1,10 +1,12 @@
 """An encoder from scratch, small enough to train in seconds: for tests, the quick demo and experiments."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from longrank.chunking.splitters import positive
 from longrank.chunking.tokenizers import RESERVED_IDS, SubwordTokenizer, WordTokenizer, bert_tokenizer
+from longrank.core.errors import SettingsError
 from longrank.core.seeds import derive
 from longrank.encoders.backbone import Backbone, Pooling
 from longrank.encoders.rows import Specials
@@ -16,7 +18,7 @@ def tiny(
     dim: int = 64,
     heads: int = 2,
     positions: int = 512,
-    vocabulary: int | str = 8192,
+    vocabulary: int | Literal["bert"] = 8192,
     pooling: Pooling = "cls",
     rotary: bool = False,
     seed: int = 0,
@@ -25,6 +27,10 @@ def tiny(
 
     ``rotary`` turns queries and keys by their position instead of adding a learned one, as long encoders do.
     """
+    positive(layers=layers, dim=dim, heads=heads, positions=positions)
+    unit = 2 * heads if rotary else heads  # rotations turn pairs
+    if dim % unit:
+        raise SettingsError(f"dim of the tiny encoder must be a multiple of {unit} with {heads} heads, got {dim}")
     tokenizer: WordTokenizer | SubwordTokenizer
     if isinstance(vocabulary, int):
         tokenizer = WordTokenizer(max(vocabulary, RESERVED_IDS + 1))

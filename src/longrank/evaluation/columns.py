@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from longrank.core.errors import BadLine, DataError, DuplicateId
 from longrank.core.types import Qrels, Run
+from longrank.corpora.formats.files import decode
 from longrank.evaluation.blocks import PADDING, Block, Bytes, Keys, Places, keys_of, read_block
 from longrank.evaluation.hits import Hits, make_hits
 
@@ -72,15 +73,16 @@ def read_columns(path: Path | str) -> RunColumns:
     while start < size:
         stop = _line_end(text, start, min(start + _BLOCK_BYTES, size))
         piece = text[start : stop + PADDING]
+        _refuse_other_encodings(piece[: stop - start], path=path, first_line=line)
         block = read_block(piece, stop - start, path=path, first_line=line)
         if len(block.scores):
             tag = _one_tag(piece, block, tag, path=path, first_line=line)
-            parts.append(_part(piece, block, start, path=path))
+            parts.append(_part(piece, block, start))
         line += int(np.count_nonzero(piece[: stop - start] == 10))
         start = stop
     if not parts:
         raise DataError(f"{path} holds no line of a run")
-    return _joined(path, text, parts, tag.decode("utf-8", "replace"))
+    return _joined(path, text, parts, tag.decode())
 
 
 class _Part(NamedTuple):
@@ -106,7 +108,8 @@ def _read_text(path: Path) -> tuple[Bytes, int]:
                 text = np.empty(path.stat().st_size + 1 + PADDING, dtype=np.uint8)
                 size = stream.readinto(text.data[: -1 - PADDING])
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise DataError(f"cannot read the run file {path}: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"cannot read the run file {path}: {reason}") from None
     text[size:] = 0
     if size and text[size - 1] != 10:
         text[size] = 10
@@ -123,25 +126,31 @@ def _line_end(text: Bytes, start: int, stop: int) -> int:
     return stop + int(np.flatnonzero(text[stop:] == 10)[0]) + 1
 
 
+def _refuse_other_encodings(lines: Bytes, *, path: Path, first_line: int) -> None:
+    try:
+        str(lines.data, "utf-8")
+    except UnicodeDecodeError as error:
+        line = int(np.count_nonzero(lines[: error.start] == 10))
+        decode(lines.tobytes().split(b"\n")[line], path, first_line + line + 1)
+
+
 def _one_tag(text: Bytes, block: Block, tag: bytes, *, path: Path, first_line: int) -> bytes:
     keys = keys_of(text, block.tag_starts, block.tag_stops)
     for row in (0, int(np.argmax(keys != keys[0]))):
         found = text[block.tag_starts[row] : block.tag_stops[row]].tobytes()
         if tag and found != tag:
-            shown = [name.decode("utf-8", "replace") for name in (found, tag)]
-            reason = f"tag {shown[0]!r} after {shown[1]!r}: a run file holds one run; split it by its last column"
+            reason = (
+                f"tag {found.decode()!r} after {tag.decode()!r}: a run file holds one run; split it by its last column"
+            )
             raise BadLine(path, first_line + int(block.lines[row]) + 1, reason)
         tag = found
     return tag
 
 
-def _part(text: Bytes, block: Block, offset: int, *, path: Path) -> _Part:
+def _part(text: Bytes, block: Block, offset: int) -> _Part:
     keys = keys_of(text, block.query_starts, block.query_stops)
     firsts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()]
-    try:
-        queries = [text[block.query_starts[row] : block.query_stops[row]].tobytes().decode("utf-8") for row in firsts]
-    except UnicodeDecodeError:
-        raise DataError(f"{path} has a query id that is not UTF-8; convert the file first") from None
+    queries = [text[block.query_starts[row] : block.query_stops[row]].tobytes().decode() for row in firsts]
     lengths = (block.document_stops - block.document_starts).astype(np.int32)
     id_keys = keys_of(text, block.document_starts, block.document_stops)
     return _Part(queries, firsts, block.document_starts + offset, lengths, id_keys, block.scores)
@@ -184,7 +193,7 @@ def _refuse_duplicates(columns: RunColumns, path: Path) -> None:
             seen: set[bytes] = set()
             for document_id in map(columns.document_id, range(start, stop)):
                 if document_id in seen:
-                    shown = document_id.decode("utf-8", "replace")
+                    shown = document_id.decode()
                     raise DuplicateId(
                         f"{path}: document {shown!r} occurs twice for query {query_id!r}; keep one of the lines"
                     )

@@ -23,7 +23,7 @@ from typing import Any
 from longrank.core.disk import write_atomic
 from longrank.core.errors import DataError
 from longrank.core.fingerprint import plain
-from longrank.corpora.formats.records import read_records, write_records
+from longrank.corpora.formats.records import Record, read_records, write_records
 from longrank.evaluation.measures import PerQuery
 
 Labels = Mapping[str, str | int | float | bool]
@@ -93,19 +93,19 @@ def read_result(folder: Path) -> ExperimentResult:
     path = folder / EXPERIMENT
     if not path.is_file():
         raise DataError(f"{folder} holds no experiment: it has no {EXPERIMENT}. `longrank run FILE.toml` makes one")
-    about = json.loads(path.read_text(encoding="utf-8"))
-    facts = {_key(labels): (labels, rest["facts"]) for labels, rest in _cells_of(folder / CELLS)}
+    about = _about(path)
+    facts = {_key(labels): (labels, record.table("facts")) for labels, record in _cells_of(folder / CELLS)}
     values: dict[str, dict[str, dict[str, float]]] = {}
     ranks: dict[str, dict[str, Mapping[str, int]]] = {}
-    for labels, rest in _cells_of(folder / RECORDS):
-        row = values.setdefault(_key(labels), {})
-        if "ranks" in rest:
-            ranks.setdefault(_key(labels), {})[rest["query_id"]] = rest["ranks"]
-        for name, value in rest["measures"].items():
-            row.setdefault(name, {})[rest["query_id"]] = value
+    for labels, record in _cells_of(folder / RECORDS):
+        row, query_id = values.setdefault(_key(labels), {}), record.text("query_id")
+        if "ranks" in record.fields:
+            ranks.setdefault(_key(labels), {})[query_id] = record.numbers("ranks")
+        for name, value in record.numbers("measures").items():
+            row.setdefault(name, {})[query_id] = value
     seconds: dict[str, Mapping[str, float]] = {}
     if _plain_or_compressed(folder / TIMINGS).is_file():
-        seconds = {_key(labels): rest["seconds"] for labels, rest in _cells_of(folder / TIMINGS)}
+        seconds = {_key(labels): record.numbers("seconds") for labels, record in _cells_of(folder / TIMINGS)}
     return ExperimentResult(
         about,
         tuple(
@@ -139,15 +139,24 @@ def _lines(cell: CellResult) -> Iterator[dict[str, object]]:
         yield {"cell": dict(cell.labels), "query_id": query_id, "measures": measures, **ranks}
 
 
-def _cells_of(path: Path) -> Iterator[tuple[Labels, Mapping[str, Any]]]:
+def _about(path: Path) -> Mapping[str, Any]:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(
+            f"{path} is damaged ({error}): run the experiment again, what is finished will be found"
+        ) from None
+    if not isinstance(about, dict):
+        raise DataError(f"{path} must hold a JSON object: run the experiment again, what is finished will be found")
+    return about
+
+
+def _cells_of(path: Path) -> Iterator[tuple[Labels, Record]]:
     path = _plain_or_compressed(path)
     if not path.is_file():
         raise DataError(f"{path} is missing: run the experiment again, what is finished will be found")
     for record in read_records(path):
-        labels = record.fields.get("cell")
-        if not isinstance(labels, dict):
-            raise record.bad("'cell' must be an object of labels")
-        yield labels, record.fields
+        yield record.table("cell"), record
 
 
 def _plain_or_compressed(path: Path) -> Path:

@@ -18,6 +18,7 @@ from longrank.core.fingerprint import fingerprint
 from longrank.core.progress import track
 from longrank.core.seeds import generator
 from longrank.core.types import Collection, Document, Query
+from longrank.corpora.formats.records import read_records
 from longrank.positions.estimators import PositionEstimator
 from longrank.positions.profile import PositionProfile
 from longrank.positions.records import PairRecord, pair_record
@@ -204,12 +205,14 @@ def save_profile(profile: PositionProfile, path: Path) -> None:
 
 def load_profile(path: Path) -> PositionProfile:
     """The profile that ``save_profile`` wrote."""
+    if not path.exists():
+        raise DataError(f"no profile {path}; `longrank profile --out` writes one")
     try:
-        header, *lines = path.read_text(encoding="utf-8").splitlines()
-        label = json.loads(header)
-        records = tuple(PairRecord.from_json(json.loads(line)) for line in lines)
-        return PositionProfile(label["name"], label["tokenizer"], records)
-    except FileNotFoundError:
-        raise DataError(f"no profile {path}; `longrank profile --out` writes one") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is not a profile written by `longrank profile --out` ({error!r})") from None
+        lines = read_records(path)
+        header = next(lines, None)
+        if header is None:
+            raise DataError("it is empty")
+        name, tokenizer = header.text("name"), header.text("tokenizer")
+        return PositionProfile(name, tokenizer, tuple(PairRecord.from_json(line.fields) for line in lines))
+    except DataError as error:
+        raise DataError(f"{path} is not a profile written by `longrank profile --out`: {error}") from None

@@ -1,5 +1,6 @@
 """One query and one relevant document, with every place of the evidence: the unit of all profiles and ceilings."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -41,7 +42,7 @@ class PairRecord:
         return fields
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "PairRecord":
+    def from_json(cls, fields: Mapping[str, Any]) -> "PairRecord":
         """The record that ``to_json`` wrote."""
         try:
             known = dict(fields)
@@ -50,7 +51,7 @@ class PairRecord:
             known["relevant_slots"] = tuple(known["relevant_slots"])
             return cls(**known)
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"not a position record: {error!r}; was the file written by another version?") from None
+            raise DataError(f"not a position record ({error}); was the file written by another version?") from None
 
 
 def pair_record(query_id: str, document_id: str, text: TokenizedText, located: Located) -> PairRecord:

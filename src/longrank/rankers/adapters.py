@@ -150,7 +150,11 @@ def load_function(name: str) -> ScoreFunction:
     try:
         found: Any = _module(module_name)
     except ImportError as error:
-        raise SettingsError(f"cannot import {module_name!r} of ranker {name!r}: {error}") from None
+        hint = f"; name the module, not its file: {module_name[:-3]}:{attribute}" if module_name.endswith(".py") else ""
+        raise SettingsError(f"cannot import {module_name!r} of ranker {name!r}: {error}{hint}") from None
+    except Exception as error:  # anyone's code may raise anything
+        said = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"importing {module_name!r} of ranker {name!r} fails with {said}") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if not callable(found):

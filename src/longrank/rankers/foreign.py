@@ -33,8 +33,10 @@ class CrossEncoderRanker:
             raise MissingExtra("sentence-transformers", "adapters", purpose="a CrossEncoder") from None
         try:
             return cls(CrossEncoder(str(name), device="cpu", model_kwargs={"use_safetensors": True}))
-        except OSError as error:
-            raise ModelError(f"{name} has no weights as safetensors, and pickles are refused: {error}") from None
+        except (OSError, ValueError) as error:
+            raise ModelError(
+                f"{name} is no CrossEncoder that can be read (safetensors only, pickles are refused): {error}"
+            ) from None
 
     def score(self, query: Query, documents: Sequence[Document]) -> Scores:
         """What ``predict`` gives for each pair, and how many pairs it had to cut."""

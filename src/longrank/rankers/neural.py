@@ -89,8 +89,9 @@ def _check_fits(splitter: Splitter, layout: Layout, backbone: Backbone) -> None:
     positive(query_tokens=layout.query_tokens)
     fixed = layout.query_tokens + backbone.specials.framing
     if fixed + splitter.longest > backbone.max_tokens:
+        room = backbone.max_tokens - fixed
         raise ModelError(
             f"{layout.query_tokens} query tokens, {backbone.specials.framing} special ones and chunks of "
-            f"{splitter.longest} do not fit a backbone of {backbone.max_tokens} positions: use chunks of at most "
-            f"{backbone.max_tokens - fixed}, or a backbone that reads more"
+            f"{splitter.longest} do not fit a backbone of {backbone.max_tokens} positions: use "
+            f"{f'chunks of at most {room}' if room > 0 else 'fewer query tokens'}, or a backbone that reads more"
         )

@@ -8,6 +8,7 @@ from longrank.chunking.splitters import Sliding
 from longrank.chunking.tokenizers import WordTokenizer, bert_tokenizer
 from longrank.core.contracts import Ranker, Tokenizer
 from longrank.core.registry import Registry
+from longrank.core.settings import parse_settings
 from longrank.core.types import Spec
 from longrank.encoders.backbone import Backbone
 from longrank.encoders.registry import BACKBONES
@@ -69,9 +70,9 @@ def rankgpt(
     tokenizer: TokenizerName = "bert",
 ) -> Ranker:
     """A chat model orders windows of documents; ``document_tokens=0`` shows them whole (LongP)."""
-    settings = ListwiseSettings(
-        document_tokens=document_tokens or None, window=window, step=step, context_tokens=context_tokens, passes=passes
-    )
+    asked = {"window": window, "step": step, "context_tokens": context_tokens, "passes": passes}
+    asked["document_tokens"] = document_tokens or None
+    settings = parse_settings(ListwiseSettings, asked, source="rankgpt")
     return ListwiseRanker(chat, _tokenizer(tokenizer), settings)
 
 

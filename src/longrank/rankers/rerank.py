@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from longrank.core.contracts import Ranker
-from longrank.core.errors import UnknownDocument
+from longrank.core.errors import BadScore, LongrankError, ModelError, UnknownDocument
 from longrank.core.progress import track
-from longrank.core.types import Collection, Document, Run, RunNotes
+from longrank.core.types import Collection, Document, Query, Run, RunNotes, Scores
 
 
 def rerank(
@@ -25,7 +25,7 @@ def rerank(
     notes = RunNotes()
     for query_id in track(wanted, f"reranking with {name}", total=len(wanted)):
         documents = _candidates(candidates, collection, query_id, depth)
-        found = ranker.score(collection.queries[query_id], documents)
+        found = _scored(ranker, collection.queries[query_id], documents, name)
         scores[query_id] = dict(zip((document.id for document in documents), found.values, strict=True))
         notes += found.notes
     return Run(name, scores, notes)
@@ -60,6 +60,7 @@ def estimate(
     depth: int = 100,
     query_ids: Iterable[str] | None = None,
     sample: int = 12,
+    name: str = "longrank",
 ) -> Estimate:
     """Time that ``rerank`` will take, from candidates spread evenly over all queries, after one to warm up."""
     wanted = list(candidates if query_ids is None else query_ids)
@@ -70,11 +71,29 @@ def estimate(
     pairs = [(query_id, rank) for query_id, count in zip(wanted, counts, strict=True) for rank in range(count)]
     chosen = [pairs[i * total // min(sample, total)] for i in range(min(sample, total))]
     work = [(q, _candidates(candidates, collection, q, depth)[rank]) for q, rank in chosen]
-    ranker.score(collection.queries[work[0][0]], [work[0][1]])
+    _scored(ranker, collection.queries[work[0][0]], [work[0][1]], name)
     began = time.perf_counter()
     for query_id, document in work:
-        ranker.score(collection.queries[query_id], [document])
+        _scored(ranker, collection.queries[query_id], [document], name)
     return Estimate(len(wanted), total, (time.perf_counter() - began) / len(work) * total)
+
+
+def _scored(ranker: Ranker, query: Query, documents: list[Document], name: str) -> Scores:
+    try:
+        found = ranker.score(query, documents)
+    except LongrankError:
+        raise
+    except Exception as error:  # anyone's code may raise anything
+        said = f"{type(error).__name__}: {error}"
+        raise ModelError(f"ranker {name!r} failed at query {query.id!r} with {said}; --debug shows where") from error
+    if len(found.values) != len(documents):
+        raise BadScore(
+            f"ranker {name!r} gave {len(found.values)} scores for the {len(documents)} documents of query {query.id!r}"
+        )
+    try:
+        return found._replace(values=[float(value) for value in found.values])
+    except (TypeError, ValueError):
+        raise BadScore(f"ranker {name!r} gave a score that is no number for query {query.id!r}") from None
 
 
 def _candidates(candidates: Run, collection: Collection, query_id: str, depth: int) -> list[Document]:

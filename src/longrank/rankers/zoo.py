@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from longrank.chunking.splitters import Greedy, Sliding, Truncate
-from longrank.core.registry import Registry
+from longrank.core.registry import Registry, spelled_out
 from longrank.core.seeds import derive
 from longrank.core.types import Spec
 from longrank.encoders.backbone import Backbone
@@ -374,9 +374,11 @@ def neural_model1_context_free(
 def build_ranker(spec: Spec, *, seed: int = 0) -> NeuralRanker:
     """The ranker a spec describes, backbone included; new weights depend on the seed alone.
 
-    ``init`` and ``interaction`` are specs of backbones, or folders. The ranker remembers the spec, so that it can be
+    ``backbone`` is a spec, a name or a table ``{"name": ..., "params": {...}}``. ``init`` and ``interaction`` are specs
+    of backbones, or folders. The ranker remembers the spec, so that it can be
     saved; of a pretrained aggregator it remembers the config, because the weights will be in the checkpoint.
     """
+    spec = spelled_out(spec, {"backbone"})
     folders = {
         name: Spec("pretrained", {"model": v})
         for name, v in spec.params.items()

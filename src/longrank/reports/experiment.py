@@ -48,11 +48,17 @@ def write_reports(
     result = read_result(folder)
     if not result.cells:
         raise DataError(f"{folder} holds no finished cell, so there is nothing to report; run the experiment first")
-    reading = read_experiment(result, baseline=baseline)
-    paths = {name: folder / NAMES[name] for name in formats}
-    for name, path in paths.items():
-        write_atomic(path, render(reading, name))
-    return paths
+    try:
+        reading = read_experiment(result, baseline=baseline)
+        pages = {folder / NAMES[name]: render(reading, name) for name in formats}
+    except (KeyError, TypeError, ValueError) as error:
+        lack = f"{type(error).__name__}: {error}"
+        raise DataError(
+            f"the cells of {folder} lack a label or fact, or one is damaged ({lack}): run it again"
+        ) from error
+    for path, page in pages.items():
+        write_atomic(path, page)
+    return dict(zip(formats, pages, strict=True))
 
 
 def render(reading: Reading, name: str) -> str:

@@ -5,13 +5,13 @@ from statistics import stdev
 from longrank.positions.statistics import CollectionStatistics
 from longrank.reports.experiment_reading import Reading, told_apart
 from longrank.reports.experiment_rows import Column, Row
-from longrank.reports.experiment_words import how_tested, signed
+from longrank.reports.experiment_words import how_tested
 from longrank.reports.page import Cell as PageCell
 from longrank.reports.page import Column as PageColumn
 from longrank.reports.page import Table as PageTable
 from longrank.reports.page import Value
 from longrank.reports.position_tables import statistics_table
-from longrank.reports.tables import RAISED, Cell, Table
+from longrank.reports.tables import RAISED, Cell, Table, short_p, signed
 
 
 def results_table(reading: Reading) -> Table:
@@ -66,7 +66,7 @@ def changes_table(reading: Reading) -> Table:
             Cell(change.before.stage),
             Cell(f"{change.estimate.baseline_mean:.3f}"),
             Cell(signed(change.estimate)),
-            Cell(_p(change.estimate.corrected_p)),
+            Cell(short_p(change.estimate.corrected_p)),
             Cell("yes" if told_apart(change.estimate) else "no"),
             Cell(str(change.estimate.queries)),
         )
@@ -161,7 +161,3 @@ def _mean_cell(reading: Reading, row: Row, column: Column) -> Cell:
 def _range(counts: list[int]) -> str:
     low, high = min(counts), max(counts)
     return str(low) if low == high else f"{low} to {high}"
-
-
-def _p(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -12,6 +12,7 @@ from longrank.reports.experiment_audits import audit_statements
 from longrank.reports.experiment_reading import Change, Place, Reading, told_apart
 from longrank.reports.experiment_rows import Column, Row
 from longrank.reports.page import Statement
+from longrank.reports.tables import signed
 
 _FEW_QUERIES = 30
 _NAMED = 4  # systems named in one sentence; the rest are counted
@@ -32,17 +33,6 @@ def main_columns(reading: Reading) -> list[Column]:
     for column in reading.columns:
         first.setdefault(column.scored_on, column.measure)
     return [column for column in reading.columns if first[column.scored_on] == column.measure]
-
-
-def signed(estimate: Estimate) -> str:
-    """A difference and its interval.
-
-    >>> from longrank.evaluation.significance import Effect, Interval
-    >>> tested = (Interval(0.02, 0.17), Effect(1, 1, 1, 1, 1), 0, 0, 0.05)
-    >>> signed(Estimate("maxp", "RR", "firstp", "a", 9, 0.5, 0.4, *tested))
-    '+0.100 [+0.020, +0.170]'
-    """
-    return f"{estimate.difference:+.3f} [{estimate.interval.low:+.3f}, {estimate.interval.high:+.3f}]"
 
 
 def how_tested(reading: Reading) -> str:

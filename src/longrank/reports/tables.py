@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from longrank.core.errors import DataError
-from longrank.evaluation.comparison import Comparison
+from longrank.evaluation.comparison import Comparison, Estimate
 from longrank.evaluation.measures import Evaluation
 from longrank.evaluation.significance import CORRECTION_NAMES, TEST_NAMES
 
@@ -107,15 +107,49 @@ def comparison_notes(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
+def differences_table(comparison: Comparison) -> Table:
+    """Each system against each baseline in each column: difference, its interval and p, a row a test."""
+    headings = ("system", "against", "measure", f"difference [{comparison.level:.0%} interval]")
+    rows = tuple(
+        (Cell(e.system), Cell(e.baseline), Cell(e.measure), Cell(signed(e)), Cell(short_p(e.corrected_p)))
+        for e in comparison.estimates
+    )
+    notes = (
+        f"Difference of means with its BCa bootstrap interval over queries ({comparison.draws} draws); p of the "
+        f"{TEST_NAMES[comparison.test]}, {CORRECTION_NAMES[comparison.correction]}.",
+    )
+    return Table((*headings, "p" if comparison.correction == "none" else "corrected p"), rows, notes)
+
+
+def signed(estimate: Estimate) -> str:
+    """A difference and its interval.
+
+    >>> from longrank.evaluation.significance import Effect, Interval
+    >>> tested = (Interval(0.02, 0.17), Effect(1, 1, 1, 1, 1), 0, 0, 0.05)
+    >>> signed(Estimate("maxp", "RR", "firstp", "a", 9, 0.5, 0.4, *tested))
+    '+0.100 [+0.020, +0.170]'
+    """
+    return f"{estimate.difference:+.3f} [{estimate.interval.low:+.3f}, {estimate.interval.high:+.3f}]"
+
+
+def short_p(value: float) -> str:
+    """A p-value to three digits.
+
+    >>> short_p(0.0412), short_p(2e-9)
+    ('0.041', '<0.001')
+    """
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def to_rich(table: Table) -> "RichTable":
-    """A table for a terminal, the best values in bold; the notes are left to the caller."""
+    """A table for a terminal, the best values in bold, wide cells on two lines; the notes are left to the caller."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, heading in enumerate(table.headings):
-        grid.add_column(Text(heading), justify="right" if place else "left", no_wrap=True)
+        grid.add_column(Text(heading), justify="right" if place else "left", overflow="fold")
     for row in table.rows:
         grid.add_row(*(Text(_plain(cell), style="bold" if cell.best else "") for cell in row))
     return grid

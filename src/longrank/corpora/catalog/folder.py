@@ -30,8 +30,8 @@ class Layout:
     name: str
     documents: tuple[str, ...]
     queries: str
-    read_documents: Callable[[Path], Iterator[Document]]
-    read_queries: Callable[[Path], Iterator[Query]]
+    read_documents: Callable[..., Iterator[Document]]
+    read_queries: Callable[..., Iterator[Query]]
 
 
 _LAYOUTS = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from longrank.core.errors import BadLine, DataError
 from longrank.core.types import Document, Qrels, Query
-from longrank.corpora.formats.files import BOM, numbered_lines, writing
-from longrank.corpora.formats.records import read_records, write_records
+from longrank.corpora.formats.files import BOM, Refuse, decode_line, numbered_bytes, stop_at_it, writing
+from longrank.corpora.formats.records import Record, parse_records, write_records
 from longrank.corpora.formats.trec import add_grade
 
 _HEADER = "query-id\tcorpus-id\tscore"
@@ -21,11 +21,14 @@ def join_title(title: str, body: str) -> str:
     return f"{title} {body}" if title else body
 
 
-def read_corpus(path: Path | str, *, include_title: bool = True) -> Iterator[Document]:
+def read_corpus(path: Path | str, *, include_title: bool = True, refuse: Refuse = stop_at_it) -> Iterator[Document]:
     """The documents of a file in its order, each title joined into its text unless told otherwise."""
-    for record in read_records(Path(path)):
+
+    def to_document(record: Record) -> Document:
         title, body = record.text("title", default=""), record.text("text")
-        yield Document(record.id("_id"), join_title(title, body) if include_title else body, title)
+        return Document(record.id("_id"), join_title(title, body) if include_title else body, title)
+
+    return parse_records(Path(path), to_document, refuse)
 
 
 def write_corpus(path: Path | str, documents: Iterable[Document]) -> None:
@@ -34,9 +37,9 @@ def write_corpus(path: Path | str, documents: Iterable[Document]) -> None:
     write_records(Path(path), fields)
 
 
-def read_queries(path: Path | str) -> Iterator[Query]:
+def read_queries(path: Path | str, *, refuse: Refuse = stop_at_it) -> Iterator[Query]:
     """The queries of a file in its order, of every split."""
-    return (Query(record.id("_id"), record.text("text")) for record in read_records(Path(path)))
+    return parse_records(Path(path), lambda record: Query(record.id("_id"), record.text("text")), refuse)
 
 
 def write_queries(path: Path | str, queries: Iterable[Query]) -> None:
@@ -49,17 +52,15 @@ def split_files(folder: Path) -> dict[str, Path]:
     return {path.name.partition(".tsv")[0]: path for path in sorted((folder / "qrels").glob("*.tsv*"))}
 
 
-def read_qrels(path: Path | str) -> Qrels:
+def read_qrels(path: Path | str, *, refuse: Refuse = stop_at_it) -> Qrels:
     """The judgements of a file; a first line whose third column reads 'score' is the header."""
     path = Path(path)
     grades: dict[str, dict[str, int]] = {}
-    for number, line in numbered_lines(path):
-        fields = line.split("\t")
-        if not line or (number == 1 and fields[-1].strip() == "score"):
-            continue
-        if len(fields) != 3 or not all(fields):
-            raise BadLine(path, number, f"{_HEADER!r} needs three columns that are not empty, got {fields!r}")
-        add_grade(grades, fields[0], fields[1], fields[2].strip(), path=path, number=number)
+    for number, line in numbered_bytes(path):
+        try:
+            _add_line(grades, decode_line(line, path, number), path=path, number=number)
+        except DataError as error:
+            refuse(error)
     return Qrels(grades)
 
 
@@ -70,6 +71,15 @@ def write_qrels(path: Path | str, qrels: Qrels) -> None:
         for query_id, row in qrels.grades.items():
             lead = _cell(query_id)
             stream.writelines(f"{lead}\t{_cell(document_id)}\t{grade:d}\n" for document_id, grade in row.items())
+
+
+def _add_line(grades: dict[str, dict[str, int]], line: str, *, path: Path, number: int) -> None:
+    fields = line.split("\t")
+    if not line or (number == 1 and fields[-1].strip() == "score"):
+        return
+    if len(fields) != 3 or not all(fields):
+        raise BadLine(path, number, f"{_HEADER!r} needs three columns that are not empty, got {fields!r}")
+    add_grade(grades, fields[0], fields[1], fields[2].strip(), path=path, number=number)
 
 
 def _cell(value: str) -> str:

@@ -4,16 +4,18 @@ import bz2
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import BinaryIO, TextIO, TypeVar, cast
 
 from longrank.core.disk import atomic_file
 from longrank.core.errors import BadLine, DataError
 
 COMPRESSIONS = (".gz", ".bz2")
 BOM = "\ufeff"
+T = TypeVar("T")
+Refuse = Callable[[DataError], None]  # what a reader does with a line it cannot use
 
 
 def find_file(folder: Path, name: str) -> Path | None:
@@ -42,7 +44,24 @@ def numbered_bytes(path: Path) -> Iterator[tuple[int, bytes]]:
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Each line with its number from 1, decoded, without its end; only \n and \r\n end a line."""
     for number, line in numbered_bytes(path):
-        yield number, decode(line, path, number).removesuffix("\n").removesuffix("\r")
+        yield number, decode_line(line, path, number)
+
+
+def stop_at_it(error: DataError) -> None:
+    """Refuse a line by raising its error, as every reader does unless told otherwise."""
+    raise error
+
+
+def parse_lines(path: Path, parse: Callable[[int, bytes], T | None], refuse: Refuse = stop_at_it) -> Iterator[T]:
+    """What ``parse`` makes of each line and its number; None is passed over, and what it cannot read is refused."""
+    for number, line in numbered_bytes(path):
+        try:
+            item = parse(number, line)
+        except DataError as error:
+            refuse(error)
+            continue
+        if item is not None:
+            yield item
 
 
 def decode(data: bytes, path: Path, number: int) -> str:
@@ -52,6 +71,11 @@ def decode(data: bytes, path: Path, number: int) -> str:
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} is not UTF-8 ({error.reason}); convert the file, e.g. with iconv"
         raise BadLine(path, number, reason) from None
+
+
+def decode_line(data: bytes, path: Path, number: int) -> str:
+    """The text of a line without its end."""
+    return decode(data, path, number).removesuffix("\n").removesuffix("\r")
 
 
 @contextmanager

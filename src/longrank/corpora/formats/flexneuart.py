@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from longrank.core.types import Document, Query
-from longrank.corpora.formats.records import read_records, write_records
+from longrank.corpora.formats.files import Refuse, stop_at_it
+from longrank.corpora.formats.records import Record, parse_records, write_records
 
 
-def read_documents(path: Path | str) -> Iterator[Document]:
+def read_documents(path: Path | str, *, refuse: Refuse = stop_at_it) -> Iterator[Document]:
     """The documents of an answer file in its order: ``text_raw`` as it is, other fields but ``title`` left out."""
-    for record in read_records(Path(path)):
-        yield Document(record.id("DOCNO"), record.text("text_raw"), record.text("title", default=""))
+    return parse_records(Path(path), _document, refuse)
 
 
 def write_documents(path: Path | str, documents: Iterable[Document]) -> None:
@@ -18,14 +18,18 @@ def write_documents(path: Path | str, documents: Iterable[Document]) -> None:
     write_records(Path(path), map(_fields, documents))
 
 
-def read_queries(path: Path | str) -> Iterator[Query]:
+def read_queries(path: Path | str, *, refuse: Refuse = stop_at_it) -> Iterator[Query]:
     """The queries of a question file in its order."""
-    return (Query(record.id("DOCNO"), record.text("text_raw")) for record in read_records(Path(path)))
+    return parse_records(Path(path), lambda record: Query(record.id("DOCNO"), record.text("text_raw")), refuse)
 
 
 def write_queries(path: Path | str, queries: Iterable[Query]) -> None:
     """Write queries, one a line."""
     write_records(Path(path), ({"DOCNO": query.id, "text_raw": query.text} for query in queries))
+
+
+def _document(record: Record) -> Document:
+    return Document(record.id("DOCNO"), record.text("text_raw"), record.text("title", default=""))
 
 
 def _fields(document: Document) -> dict[str, object]:

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from longrank.core.types import Document, Query
-from longrank.corpora.formats.records import Record, read_records, write_records
+from longrank.corpora.formats.files import Refuse, stop_at_it
+from longrank.corpora.formats.records import Record, parse_records, write_records
 
 
-def read_documents(path: Path | str) -> Iterator[Document]:
+def read_documents(path: Path | str, *, refuse: Refuse = stop_at_it) -> Iterator[Document]:
     """The documents of a file in its order; a title is kept beside the text, never joined into it."""
-    return map(to_document, read_records(Path(path)))
+    return parse_records(Path(path), to_document, refuse)
 
 
 def write_documents(path: Path | str, documents: Iterable[Document]) -> None:
@@ -17,9 +18,9 @@ def write_documents(path: Path | str, documents: Iterable[Document]) -> None:
     write_records(Path(path), map(from_document, documents))
 
 
-def read_queries(path: Path | str) -> Iterator[Query]:
+def read_queries(path: Path | str, *, refuse: Refuse = stop_at_it) -> Iterator[Query]:
     """The queries of a file in its order."""
-    return (Query(record.id("id"), record.text("text")) for record in read_records(Path(path)))
+    return parse_records(Path(path), lambda record: Query(record.id("id"), record.text("text")), refuse)
 
 
 def write_queries(path: Path | str, queries: Iterable[Query]) -> None:

@@ -9,22 +9,26 @@ from pathlib import Path
 
 from longrank.core.errors import BadSpan, DataError
 from longrank.core.types import CharSpan, GoldSpan, TokenSpan
-from longrank.corpora.formats.records import Record, read_records, write_records
+from longrank.corpora.formats.files import Refuse, stop_at_it
+from longrank.corpora.formats.records import Record, parse_records, write_records
 
 CHUNKS = "chunks:"
 UNITS = ("characters", "tokens", "chunks")
 
 
-def read_spans(path: Path | str) -> Iterator[GoldSpan]:
+def read_spans(path: Path | str, *, refuse: Refuse = stop_at_it) -> Iterator[GoldSpan]:
     """The spans of a file in its order."""
-    for record in read_records(Path(path)):
-        query_id, document_id = record.id("query_id"), record.id("document_id")
-        yield GoldSpan(query_id, document_id, _span(record), record.text("source", default=""))
+    return parse_records(Path(path), _gold_span, refuse)
 
 
 def write_spans(path: Path | str, spans: Iterable[GoldSpan]) -> None:
     """Write spans, one a line."""
     write_records(Path(path), map(_fields, spans))
+
+
+def _gold_span(record: Record) -> GoldSpan:
+    query_id, document_id = record.id("query_id"), record.id("document_id")
+    return GoldSpan(query_id, document_id, _span(record), record.text("source", default=""))
 
 
 def _span(record: Record) -> CharSpan | TokenSpan:

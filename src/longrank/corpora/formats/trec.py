@@ -12,7 +12,7 @@ import numpy as np
 
 from longrank.core.errors import BadLine, BadScore, DataError, DuplicateId
 from longrank.core.types import Qrels, Run, RunNotes
-from longrank.corpora.formats.files import BOM, decode, numbered_bytes, writing
+from longrank.corpora.formats.files import BOM, Refuse, decode, numbered_bytes, parse_lines, stop_at_it, writing
 
 # only ASCII whitespace parts the columns, as in trec_eval: an id may hold a no-break space
 _UNFIT_WORD = re.compile(r"[ \t\n\r\x0b\x0c]")
@@ -21,7 +21,7 @@ _LOWEST = float(np.finfo(np.float32).min)
 _NOTES = "# longrank.notes: "
 
 
-def read_run(path: Path | str) -> Run:
+def read_run(path: Path | str, *, refuse: Refuse = stop_at_it) -> Run:
     """The run in a file, named by its tag (by the file if there are no lines); the rank column is not used.
 
     Lines that begin with '#' are passed over, but for the notes that ``write_run`` may have left there.
@@ -30,20 +30,20 @@ def read_run(path: Path | str) -> Run:
     scores: dict[str, dict[str, float]] = {}
     row: dict[str, float] = {}
     tag = last = b""
-    for number, (query, _, document, _, score, line_tag) in _rows(path, "qid Q0 docid rank score tag"):
-        if line_tag != tag:
-            if tag:
-                tags = f"{decode(line_tag, path, number)!r} after {decode(tag, path, number)!r}"
-                raise BadLine(path, number, f"tag {tags}: a run file holds one run; split it by its last column")
-            tag = line_tag
-        if query != last:
-            row, last = scores.setdefault(decode(query, path, number), {}), query
-        document_id = decode(document, path, number)
-        if document_id in row:
-            raise _duplicate(path, number, decode(query, path, number), document_id)
-        row[document_id] = _score(score, path, number)
-    name = decode(tag, path, 1) if tag else path.name.partition(".")[0]
-    return Run(name, scores, _read_notes(path))
+    for number, (query, _, document, _, score, line_tag) in _rows(path, "qid Q0 docid rank score tag", refuse):
+        try:
+            if line_tag != tag:
+                tag = _one_tag(line_tag, tag, path, number)
+            if query != last:
+                row, last = scores.setdefault(query.decode(), {}), query
+            document_id = document.decode()
+            if document_id in row:
+                raise _duplicate(path, number, query.decode(), document_id)
+            row[document_id] = _score(score, path, number)
+        except DataError as error:
+            refuse(error)
+    name = tag.decode() if tag else path.name.partition(".")[0]
+    return Run(name, scores, _read_notes(path, refuse))
 
 
 def write_run(path: Path | str, run: Run, *, metadata: Mapping[str, object] | None = None) -> None:
@@ -64,13 +64,15 @@ def write_run(path: Path | str, run: Run, *, metadata: Mapping[str, object] | No
                 stream.write(f"{lead}{_word(document_id, 'document id')} {rank} {score:.9g} {tag}\n")
 
 
-def read_qrels(path: Path | str) -> Qrels:
+def read_qrels(path: Path | str, *, refuse: Refuse = stop_at_it) -> Qrels:
     """The judgements in a file; the second column is not used."""
     path = Path(path)
     grades: dict[str, dict[str, int]] = {}
-    for number, (query, _, document, grade) in _rows(path, "qid 0 docid grade"):
-        query_id, document_id = decode(query, path, number), decode(document, path, number)
-        add_grade(grades, query_id, document_id, decode(grade, path, number), path=path, number=number)
+    for number, (query, _, document, grade) in _rows(path, "qid 0 docid grade", refuse):
+        try:
+            add_grade(grades, query.decode(), document.decode(), grade.decode(), path=path, number=number)
+        except DataError as error:
+            refuse(error)
     return Qrels(grades)
 
 
@@ -94,14 +96,26 @@ def add_grade(
     row[document_id] = int(grade)
 
 
-def _rows(path: Path, columns: str) -> Iterator[tuple[int, list[bytes]]]:
+def _rows(path: Path, columns: str, refuse: Refuse) -> Iterator[tuple[int, list[bytes]]]:
     count = len(columns.split())
-    for number, line in numbered_bytes(path):
+
+    def parse(number: int, line: bytes) -> tuple[int, list[bytes]] | None:
         fields = line.split()
-        if len(fields) == count and not line.startswith(b"#"):
-            yield number, fields
-        elif fields and not line.startswith(b"#"):
+        if not fields or line.startswith(b"#"):
+            return None
+        decode(line, path, number)
+        if len(fields) != count:
             raise BadLine(path, number, f"{len(fields)} columns where {count} are needed: {columns}")
+        return number, fields
+
+    return parse_lines(path, parse, refuse)
+
+
+def _one_tag(found: bytes, tag: bytes, path: Path, number: int) -> bytes:
+    if tag:
+        tags = f"{found.decode()!r} after {tag.decode()!r}"
+        raise BadLine(path, number, f"tag {tags}: a run file holds one run; split it by its last column")
+    return found
 
 
 def _score(data: bytes, path: Path, number: int) -> float:
@@ -110,8 +124,9 @@ def _score(data: bytes, path: Path, number: int) -> float:
     except ValueError:
         score = math.nan
     if not abs(score) <= _LARGEST or b"_" in data:  # NaN fails every comparison
-        shown = decode(data, path, number)
-        raise BadLine(path, number, f"score {shown!r} is not a finite number that fits float32; mend or drop the line")
+        raise BadLine(
+            path, number, f"score {data.decode()!r} is not a finite number that fits float32; mend or drop the line"
+        )
     return score
 
 
@@ -168,16 +183,23 @@ def _yaml(table: Mapping[str, object]) -> Iterator[str]:
             yield f"{name}: {json.dumps(value)}"
 
 
-def _read_notes(path: Path) -> RunNotes:
+def _read_notes(path: Path, refuse: Refuse) -> RunNotes:
     for number, line in numbered_bytes(path):
         if not line.startswith(b"#"):
             break
-        text = decode(line, path, number)
-        if text.startswith(_NOTES):
-            try:
-                notes = json.loads(text.removeprefix(_NOTES))
-                dropped = tuple(notes["dropped_queries"])
-                return RunNotes(notes["cut_documents"], notes["cut_tokens"], dropped, notes.get("cut_query_tokens", 0))
-            except (ValueError, KeyError, TypeError):
-                raise BadLine(path, number, "the run's notes cannot be read; remove the line") from None
+        try:
+            text = decode(line, path, number)
+            if text.startswith(_NOTES):
+                return _notes(text.removeprefix(_NOTES), path, number)
+        except BadLine as error:
+            refuse(error)
     return RunNotes()
+
+
+def _notes(text: str, path: Path, number: int) -> RunNotes:
+    try:
+        notes = json.loads(text)
+        dropped = tuple(notes["dropped_queries"])
+        return RunNotes(notes["cut_documents"], notes["cut_tokens"], dropped, notes.get("cut_query_tokens", 0))
+    except (ValueError, KeyError, TypeError):
+        raise BadLine(path, number, "the run's notes cannot be read; remove the line") from None

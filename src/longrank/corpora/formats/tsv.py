@@ -5,12 +5,12 @@ from pathlib import Path
 
 from longrank.core.errors import BadLine, DataError
 from longrank.core.types import Document, Query
-from longrank.corpora.formats.files import BOM, numbered_lines, writing
+from longrank.corpora.formats.files import BOM, Refuse, decode_line, parse_lines, stop_at_it, writing
 
 
-def read_documents(path: Path | str) -> Iterator[Document]:
+def read_documents(path: Path | str, *, refuse: Refuse = stop_at_it) -> Iterator[Document]:
     """The documents of a file in its order."""
-    return (Document(name, text) for name, text in _read(Path(path)))
+    return (Document(name, text) for name, text in _read(Path(path), refuse))
 
 
 def write_documents(path: Path | str, documents: Iterable[Document]) -> None:
@@ -18,9 +18,9 @@ def write_documents(path: Path | str, documents: Iterable[Document]) -> None:
     _write(Path(path), ((document.id, _untitled(document)) for document in documents))
 
 
-def read_queries(path: Path | str) -> Iterator[Query]:
+def read_queries(path: Path | str, *, refuse: Refuse = stop_at_it) -> Iterator[Query]:
     """The queries of a file in its order."""
-    return (Query(name, text) for name, text in _read(Path(path)))
+    return (Query(name, text) for name, text in _read(Path(path), refuse))
 
 
 def write_queries(path: Path | str, queries: Iterable[Query]) -> None:
@@ -28,16 +28,19 @@ def write_queries(path: Path | str, queries: Iterable[Query]) -> None:
     _write(Path(path), ((query.id, query.text) for query in queries))
 
 
-def _read(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in numbered_lines(path):
+def _read(path: Path, refuse: Refuse) -> Iterator[tuple[str, str]]:
+    def parse(number: int, data: bytes) -> tuple[str, str] | None:
+        line = decode_line(data, path, number)
         if not line:
-            continue
-        fields = line.split("\t")
-        if len(fields) != 2:
-            raise BadLine(path, number, f"{len(fields)} columns where two are needed: id, tab, text")
-        if not fields[0]:
+            return None
+        name, *texts = line.split("\t")
+        if len(texts) != 1:
+            raise BadLine(path, number, f"{len(texts) + 1} columns where two are needed: id, tab, text")
+        if not name:
             raise BadLine(path, number, "the id before the tab is empty; every id needs at least one character")
-        yield fields[0], fields[1]
+        return name, texts[0]
+
+    return parse_lines(path, parse, refuse)
 
 
 def _write(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
