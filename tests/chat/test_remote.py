@@ -301,6 +301,16 @@ def test_the_key_is_in_no_log_no_cache_and_no_traceback(
     assert SECRET not in f"{settings!r} {connection!r} {vars(connection.meter)!r}"
 
 
+def test_a_password_in_a_servers_address_is_not_in_what_is_said_of_it(server: Server, dialect: Dialect) -> None:
+    server.script.acts += ["401"]
+    host = server.url.removeprefix("http://")
+    with pytest.raises(ChatError, match=host) as caught:
+        connect(server.settings(dialect, base_url=f"http://me:hush@{host}/v1"), cache=None).chat.reply(
+            QUESTION, max_tokens=7
+        )
+    assert "hush" not in str(caught.value)
+
+
 def test_without_a_key_the_variable_is_named(server: Server, dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     variable = f"{dialect.upper()}_API_KEY"
     monkeypatch.delenv(variable)

@@ -17,6 +17,8 @@ import pytest
 from longrank.core.errors import ModelError, SettingsError
 from longrank.rankers import checkpoint
 from longrank.rankers.neural import NeuralRanker
+from longrank.serving.admission import Refusal
+from longrank.serving.dialects import check_model
 from longrank.serving.launch import listen, load_ranker
 from longrank.serving.settings import ServeSettings, serve_settings
 from longrank.testing import WordOverlapRanker
@@ -41,6 +43,18 @@ def test_a_config_is_a_toml_file_or_the_name_of_a_ranker(tmp_path: Path) -> None
         serve_settings("minilm", ["max_document=5"])
     with pytest.raises(SettingsError, match="no settings file"):
         serve_settings(str(tmp_path / "absent.toml"))
+
+
+def test_a_server_shows_no_key_of_the_service_behind_it() -> None:
+    settings = serve_settings("https://me:SECRET@host/v2/rerank?model=m&api_key=SECRET")
+    assert settings.shown_names == ("rerank?model=m", "https://host/v2/rerank?model=m")
+    with pytest.raises(SettingsError) as refused:
+        serve_settings("https://host/rerank?api_key=SECRET", ["no_such_setting=1"])
+    with pytest.raises(SettingsError, match="runtime") as unfit:
+        load_ranker(serve_settings("https://host/rerank?api_key=SECRET", ["runtime=int8"]))
+    with pytest.raises(Refusal, match="host/v2") as not_here:
+        check_model("another", settings)
+    assert "SECRET" not in f"{refused.value} {unfit.value} {not_here.value}"
 
 
 def test_the_file_that_harden_writes_is_a_config(tmp_path: Path) -> None:

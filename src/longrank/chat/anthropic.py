@@ -5,6 +5,7 @@ from typing import Any
 
 from longrank.chat.messages import Message, Reply
 from longrank.chat.remote import client_package, guarded, key_from_environment
+from longrank.core.addresses import shown_address
 from longrank.core.errors import ChatBusy
 
 _HOME = "https://api.anthropic.com"
@@ -27,7 +28,7 @@ class AnthropicChat:
     ) -> None:
         package = client_package("anthropic")
         self._key = key_from_environment(key_variable, otherwise=None if base_url is None else "none")
-        self._server = f"{model} at {base_url or _HOME}"
+        self._server = f"{model} at {shown_address(base_url or _HOME)}"
         self._client: Any = guarded(
             lambda: package.Anthropic(
                 api_key=self._key.get_secret_value(),

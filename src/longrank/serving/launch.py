@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from longrank.audit.harden import build_wrapper
+from longrank.core.addresses import shown_address
 from longrank.core.contracts import Ranker
 from longrank.core.errors import MissingExtra, ModelError, SettingsError
 from longrank.core.types import Spec
@@ -38,7 +39,8 @@ def load_ranker(settings: ServeSettings) -> Ranker:
         ranker = with_runtime(ranker, settings.runtime)
     elif settings.runtime != "fp32":
         raise SettingsError(
-            f"runtime {settings.runtime!r} is for models of this process, and {settings.ranker!r} is none"
+            f"runtime {settings.runtime!r} is for models of this process, and {shown_address(settings.ranker)!r} is "
+            "none"
         )
     return ranker if settings.wrapper is None else build_wrapper(ranker, Spec(settings.wrapper, settings.params))
 
