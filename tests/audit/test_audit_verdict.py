@@ -1,6 +1,7 @@
 """Planted scorers get the verdict they were built for, bad rankers get none, and an interrupted audit goes on."""
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from longrank.audit.verdict import Outcome, expected_absent, judge
 from longrank.audit.wrappers import chunk_max
 from longrank.core.errors import BadScore, DataError
 from longrank.core.types import Document, Query, Scores
+from longrank.rankers.adapters import FunctionRanker
 
 
 @dataclasses.dataclass
@@ -215,6 +217,20 @@ def test_a_journal_without_answers_gives_way_to_another_audit(
     audit(bag_of_words, small, name="one", journal=journal, budget=1)  # not enough for a query
     assert audit(bag_of_words, small, name="two", journal=journal).responses.complete
     assert len(journal.read_text().splitlines()) == 1 + 8
+
+
+def test_answers_that_were_ranked_by_another_rule_are_not_gone_on_with(tmp_path: Path, small: AuditDesign) -> None:
+    """Versions that gave ties their mid-rank wrote no rule; half of such answers would make a card of two rules."""
+    journal, constant = tmp_path / "responses.jsonl", FunctionRanker(lambda query, texts: [0.0] * len(texts))
+    audit(constant, small, name="one", journal=journal, budget=200)
+    first, *answers = journal.read_text().splitlines()
+    assert json.loads(first).pop("ties")
+    journal.write_text("\n".join([json.dumps({"audit": json.loads(first)["audit"]}), *answers]) + "\n")
+    with pytest.raises(DataError, match="ranked ties otherwise"):
+        audit(constant, small, name="one", journal=journal)
+    assert journal.read_text().splitlines()[1:] == answers  # nothing was lost or added
+    journal.write_text("\n".join([first, *answers]) + "\n")
+    assert audit(constant, small, name="one", journal=journal).responses.complete
 
 
 def test_a_journal_of_another_ranker_is_refused(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
