@@ -19,7 +19,7 @@ from longrank.rankers import checkpoint
 from longrank.rankers.neural import NeuralRanker
 from longrank.serving.admission import Refusal
 from longrank.serving.dialects import check_model
-from longrank.serving.launch import listen, load_ranker
+from longrank.serving.launch import listen, load_ranker, serve, token_from_environment
 from longrank.serving.settings import ServeSettings, serve_settings
 from longrank.testing import WordOverlapRanker
 
@@ -70,6 +70,20 @@ def test_an_untrained_ranker_is_served_only_when_asked_for(tiny: NeuralRanker, t
     with pytest.raises(ModelError, match="never trained"):
         load_ranker(ServeSettings(ranker=str(folder)))
     assert isinstance(load_ranker(ServeSettings(ranker=str(folder), untrained=True)), NeuralRanker)
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\n"])
+def test_an_empty_token_does_not_open_the_server(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGRANK_SERVE_TOKEN", empty)
+    with pytest.raises(SettingsError, match="set and empty"):
+        serve(ServeSettings(ranker="minilm", port=0))
+
+
+def test_a_token_is_taken_without_the_end_of_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGRANK_SERVE_TOKEN", "sesame\n")
+    assert token_from_environment() == "sesame"
+    monkeypatch.delenv("LONGRANK_SERVE_TOKEN")
+    assert token_from_environment() is None
 
 
 def test_a_port_that_is_taken_is_said_so() -> None:

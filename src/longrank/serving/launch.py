@@ -87,9 +87,17 @@ def listen(settings: ServeSettings) -> socket.socket:
     return listening
 
 
+def token_from_environment() -> str | None:
+    """The token that requests must carry, None if the variable is not set; an empty one is a mistake."""
+    given = os.environ.get(TOKEN_VARIABLE)
+    if given is not None and not given.strip():
+        raise SettingsError(f"{TOKEN_VARIABLE} is set and empty: give it a token, or unset it to let everybody in")
+    return None if given is None else given.strip()
+
+
 def serve(settings: ServeSettings) -> None:
     """Serve until a signal to stop; what was accepted by then is finished."""
-    token = os.environ.get(TOKEN_VARIABLE) or None
+    token = token_from_environment()
     log_to()
     server, desk = make_server(load_ranker(settings), settings, token=token)
     with listen(settings) as listening:
