@@ -185,6 +185,14 @@ def test_a_connection_that_breaks_is_tried_again() -> None:
             ranker.score(QUERY, DOCUMENTS)
 
 
+def test_a_wait_that_is_no_number_is_no_wait() -> None:
+    service, waits = Service(), list[float]()
+    service.failures = [(429, {"Retry-After": "nan"})]
+    with serving(service) as address:
+        assert HttpRanker(f"{address}/rerank", sleep=waits.append).score(QUERY, DOCUMENTS).values == [1.0, 3.0, 0.0]
+    assert waits == [0.0]
+
+
 def test_a_service_that_asks_for_an_hour_is_not_waited_for() -> None:
     service, waits = Service(), list[float]()
     service.failures = [(429, {"Retry-After": "3600"})]

@@ -356,4 +356,4 @@ def _retry_after(header: str | None, attempt: int) -> float:
         except ValueError:
             with contextlib.suppress(ValueError):
                 wait = parsedate_to_datetime(header).timestamp() - time.time()
-    return max(wait, 0.0)
+    return max(0.0, wait)  # in this order a NaN is no wait
