@@ -181,6 +181,27 @@ def test_unjudged_copies_of_the_evidence_are_neither_hard_passages_nor_filler() 
     assert "a  SHORT answer." in found.hard["spanned"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "span"),
+    [
+        ("Stupendousness is it.", (5, 21)),  # the longest word of the span is a piece of a word
+        ("It is stupendousness.", (0, 14)),
+        ("Green paint.", (0, 12)),  # there is no word between the first and the last
+    ],
+)
+def test_evidence_is_found_in_other_documents_though_its_first_or_last_word_is_cut(
+    answer: str, span: tuple[int, int]
+) -> None:
+    mixed = _mixed_collection(short=7)
+    weather = mixed.documents["other"].text
+    documents = {"long": Document("long", weather + answer), "around": Document("around", f"So it was. {answer} Well.")}
+    start, stop = (len(weather) + at for at in span)
+    spans = (GoldSpan("spanned", "long", CharSpan(start, stop), "gold"),)
+    found = _source_of(replace(mixed, documents={**mixed.documents, **documents}, spans=spans))
+    assert found.evidence["spanned"] == answer[slice(*span)]
+    assert "around" in found.barred["spanned"]
+
+
 def test_too_few_queries_for_a_verdict_are_refused_with_the_reasons() -> None:
     why = "no relevant document: 1, evidence too long or unknown: 1"
     with pytest.raises(

@@ -6,10 +6,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from longrank.audit.card import Interval, make_card, read_card, write_card
+from longrank.audit.card import Card, Interval, Statistic, make_card, read_card, write_card
 from longrank.audit.design import AuditDesign
 from longrank.audit.planted import RandomScores, Windowed, WordMatch
 from longrank.audit.run import audit
+from longrank.audit.together import judge_together
+from longrank.audit.verdict import Outcome
 from longrank.audit.window import probe_window
 from longrank.cli.audit import audit as audit_command
 from longrank.cli.board import board as board_command
@@ -96,6 +98,74 @@ def test_only_cards_of_the_same_design_compete(small: AuditDesign, bag_of_words:
         [cell.best for cell in row if isinstance(cell, Cell)][:2] for row in board_table([whole, first, elsewhere]).rows
     ]
     assert marks == [[True, True], [False, False], [False, False]]  # the third has nobody to compare with
+
+
+def with_p(card: Card, *p_values: float) -> Card:
+    """A card whose lengths' trends have these p-values, alone and corrected, and whose other tests say nothing."""
+    none, count = card.lengths[0].psi.model_copy(update={"p": 1.0, "holm_p": 1.0}), 3 * len(p_values)
+    lengths = tuple(
+        at.model_copy(
+            update={
+                "trend": Statistic(value=0.1, p=p, holm_p=min(1.0, count * p)),
+                "bend": Statistic(value=0.0, p=1.0, holm_p=1.0),
+                "psi": none,
+                "outcome": Outcome.biased if count * p < 0.05 else Outcome.inconclusive,
+            }
+        )
+        for at, p in zip(card.lengths, p_values, strict=True)
+    )
+    outcome = Outcome.biased if any(at.outcome is Outcome.biased for at in lengths) else Outcome.inconclusive
+    return card.model_copy(update={"lengths": lengths, "outcome": outcome})
+
+
+def test_a_bias_on_a_board_holds_out_against_the_tests_of_all_cards(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    """Two lengths and three tests a card: 6 tests of one card, 18 of three."""
+    card = make_card(audit(bag_of_words, small, name="r"))
+    sure, unsure, open_ = (with_p(card, p, 1.0) for p in (0.001, 0.004, 0.5))
+    assert [one.outcome.value for one in (sure, unsure, open_)] == ["biased", "biased", "inconclusive"]
+    together = judge_together([sure, unsure, open_])
+    assert [one.outcome.value for one in together] == ["biased", "inconclusive", "inconclusive"]
+    assert [one.p for one in together] == pytest.approx([18 * 0.001, 17 * 0.004, 1.0])
+    (alone,) = judge_together([unsure])
+    assert alone.outcome is Outcome.biased
+    assert alone.p == pytest.approx(6 * 0.004)
+    rows = board_table([sure, unsure, open_]).rows
+    assert [row[1] for row in rows] == [
+        "biased",
+        Cell("inconclusive", detail="biased by its card alone"),
+        "inconclusive",
+    ]
+    named = [one.model_copy(update={"ranker": name}) for one, name in ((sure, "a"), (unsure, "b"), (open_, "c"))]
+    write_board(tmp_path / "three.html", named)
+    write_board(tmp_path / "one.html", [unsure])
+    assert "over 18 tests" in (tmp_path / "three.html").read_text()
+    assert "Holm&#39;s method" not in (tmp_path / "one.html").read_text()
+
+
+def test_a_bias_at_one_length_is_not_proven_by_a_test_at_another(small: AuditDesign, bag_of_words: WordMatch) -> None:
+    """The long documents show a sure trend too small to matter, the short ones an unsure one that is large enough."""
+    card = with_p(make_card(audit(bag_of_words, small, name="r")), 0.004, 0.0001)
+    short, long = card.lengths
+    card = card.model_copy(update={"lengths": (short, long.model_copy(update={"outcome": Outcome.inconclusive}))})
+    other = with_p(card, 0.5, 0.5)
+    assert judge_together([card])[0].outcome is Outcome.biased
+    judged = judge_together([card, other, other])[0]
+    assert judged.outcome is Outcome.inconclusive
+    assert judged.p == pytest.approx(18 * 0.0001)
+
+
+def test_a_board_says_when_it_has_more_tests_than_permutations_can_decide(
+    tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    """199 draws give p-values of .005 or more, which prove nothing among ten tests or more."""
+    card = make_card(audit(bag_of_words, small, name="a"))
+    write_board(tmp_path / "board.html", [card, card.model_copy(update={"ranker": "b"})])
+    assert "compare fewer cards" in (tmp_path / "board.html").read_text()
+    more = card.model_copy(update={"design": card.design.model_copy(update={"draws": 9999})})
+    write_board(tmp_path / "board.html", [more, more.model_copy(update={"ranker": "b"})])
+    assert "compare fewer cards" not in (tmp_path / "board.html").read_text()
 
 
 def test_a_board_explains_shares_above_100_percent_where_it_shows_one(

@@ -1,6 +1,7 @@
 """Planted scorers get the verdict they were built for, bad rankers get none, and an interrupted audit goes on."""
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from longrank.audit.verdict import Outcome, expected_absent, judge
 from longrank.audit.wrappers import chunk_max
 from longrank.core.errors import BadScore, DataError
 from longrank.core.types import Document, Query, Scores
+from longrank.rankers.adapters import FunctionRanker
 
 
 @dataclasses.dataclass
@@ -197,6 +199,9 @@ def test_an_audit_interrupted_anywhere_resumes_to_the_identical_card(
     resumed = Counting(ranker)  # type: ignore[arg-type]
     assert card_json(make_card(audit(resumed, small, name="first", journal=journal))) == whole
     assert resumed.calls == 2 * (8 - stop_after // 2)  # two calls a query, finished queries are not asked again
+    again = Counting(ranker)  # type: ignore[arg-type]
+    assert card_json(make_card(audit(again, small, name="first", journal=journal))) == whole
+    assert again.calls == 0
 
 
 def test_answers_of_an_earlier_run_are_announced(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
@@ -215,6 +220,20 @@ def test_a_journal_without_answers_gives_way_to_another_audit(
     audit(bag_of_words, small, name="one", journal=journal, budget=1)  # not enough for a query
     assert audit(bag_of_words, small, name="two", journal=journal).responses.complete
     assert len(journal.read_text().splitlines()) == 1 + 8
+
+
+def test_answers_that_were_ranked_by_another_rule_are_not_gone_on_with(tmp_path: Path, small: AuditDesign) -> None:
+    """Versions that gave ties their mid-rank wrote no rule; half of such answers would make a card of two rules."""
+    journal, constant = tmp_path / "responses.jsonl", FunctionRanker(lambda query, texts: [0.0] * len(texts))
+    audit(constant, small, name="one", journal=journal, budget=200)
+    first, *answers = journal.read_text().splitlines()
+    assert json.loads(first).pop("ties")
+    journal.write_text("\n".join([json.dumps({"audit": json.loads(first)["audit"]}), *answers]) + "\n")
+    with pytest.raises(DataError, match="ranked ties otherwise"):
+        audit(constant, small, name="one", journal=journal)
+    assert journal.read_text().splitlines()[1:] == answers  # nothing was lost or added
+    journal.write_text("\n".join([first, *answers]) + "\n")
+    assert audit(constant, small, name="one", journal=journal).responses.complete
 
 
 def test_a_journal_of_another_ranker_is_refused(tmp_path: Path, small: AuditDesign, bag_of_words: WordMatch) -> None:
@@ -287,6 +306,60 @@ def test_the_queries_needed_follow_from_the_room_that_the_worst_place_leaves() -
     assert 250 < found.queries_needed < 400
     assert judge(_one_slot_off(0.08, queries=150), settings).outcome is Outcome.inconclusive
     assert judge(_one_slot_off(0.08, queries=found.queries_needed + 50), settings).outcome is Outcome.robust
+
+
+def test_a_place_that_may_be_off_by_chance_takes_no_room_from_the_queries_needed() -> None:
+    found = judge(_one_slot_off(0.08, queries=12), AuditSettings(slots=5, lengths=(256,), draws=199))
+    # the band reaches .11 and holds the mean; first against last has a spread of about .1 x sqrt(2), and
+    # 7.85 x .02 / (.1 x .65)^2 = 37; with .02 of room it would be 12 x (.11 / .02)^2 = 363
+    assert found.queries_needed is not None
+    assert 30 < found.queries_needed < 50
+
+
+def test_half_as_many_queries_again_are_asked_for_at_least() -> None:
+    found = judge(_one_slot_off(0.057, queries=60), AuditSettings(slots=5, lengths=(256,), draws=199))
+    # .042 of the signal is left for a band that reaches .049: 60 x (.049 / .042)^2 = 82, which may fail again
+    assert found.queries_needed == 90
+
+
+def _at_two_lengths(short: Responses, long: Responses) -> Responses:
+    """The answers to documents of 256 tokens, and those of other queries as if to documents of 512."""
+    records = [
+        dataclasses.replace(one, by_length=(*one.by_length, dataclasses.replace(other.by_length[0], length=512)))
+        for one, other in zip(short.records, long.records, strict=True)
+    ]
+    return Responses(tuple(records), len(records))
+
+
+def test_the_length_that_takes_most_queries_says_how_many_are_needed() -> None:
+    settings = AuditSettings(slots=5, lengths=(256, 512), draws=199)
+    near, far, too_far = (_one_slot_off(share, queries=60) for share in (0.057, 0.08, 0.13))
+    found = judge(_at_two_lengths(near, far), settings)
+    assert found.by_length[0].queries_needed == 90
+    assert found.queries_needed == found.by_length[1].queries_needed
+    assert f"about {found.queries_needed} are needed" in found.reason
+    hopeless = judge(_at_two_lengths(near, too_far), settings)
+    assert hopeless.by_length[0].queries_needed == 90
+    assert hopeless.queries_needed is None
+    assert "in documents of 512 tokens slot 3 of 5 is 13% off it" in hopeless.reason
+
+
+def test_a_length_without_signal_is_named_where_the_others_are_robust() -> None:
+    robust = _answers((0.5, 0.5, 0.5), isolated=0.8, absent=0.15)
+    mute = _answers((0.15, 0.15, 0.15), isolated=0.15, absent=0.15)
+    found = judge(_at_two_lengths(robust, mute), AuditSettings(slots=3, lengths=(256, 512), draws=199))
+    assert (found.outcome, found.queries_needed) == (Outcome.inconclusive, None)
+    assert found.reason.startswith("Among documents of 512 tokens the relevant passage alone is not ranked above")
+    assert found.reason.endswith("at the other lengths every place is within 10% of the average place.")
+
+
+def test_what_length_alone_costs_is_said_beside_robust_where_it_is_more_than_position_may() -> None:
+    settings = AuditSettings(slots=3, lengths=(256,), draws=199)
+    dear = judge(_answers((0.475, 0.475, 0.475), isolated=0.8, absent=0.15), settings)  # .325 of .65
+    assert "Length does cost: 50% of the usable signal" in dear.reason
+    cheap = judge(_answers((0.78, 0.78, 0.78), isolated=0.8, absent=0.15), settings)
+    assert (dear.outcome, cheap.outcome) == (Outcome.robust, Outcome.robust)
+    assert "Length" not in cheap.reason
 
 
 def test_more_queries_are_not_asked_for_where_a_place_is_too_far_off() -> None:

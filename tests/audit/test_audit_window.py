@@ -1,12 +1,15 @@
 """Windows are found to the word, whatever is cut."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from longrank.audit.planted import Noisy, RandomScores, Windowed, WordMatch
 from longrank.audit.window import probe_window
 from longrank.audit.wrappers import chunk_max, chunk_mean
-from longrank.core.errors import ModelError, SettingsError
+from longrank.core.errors import BudgetSpent, ModelError, SettingsError
+from longrank.core.types import Document, Query, Scores
 from longrank.rankers.adapters import FunctionRanker
 
 SCORER = WordMatch.fitted(["plain words here " * 70, "other text " * 100])
@@ -83,6 +86,29 @@ def test_characters_and_tokens_belong_to_the_words_read() -> None:
 
 def test_scores_like_a_hash_react_everywhere() -> None:
     assert probe_window(RandomScores(), longest=64, queries=1).cut == "nothing"
+
+
+class Impatient:
+    """Reads 37 words, and fails on queries longer than those of the probe itself."""
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure = failure
+
+    def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+        if len(query.text.split()) > 3:
+            raise self.failure
+        return Windowed(SCORER, 37).score(query, documents)
+
+
+def test_money_that_ends_while_long_queries_are_tried_ends_the_probe() -> None:
+    with pytest.raises(BudgetSpent, match="no money"):
+        probe_window(Impatient(BudgetSpent("no money")), longest=256, queries=1)
+
+
+@pytest.mark.parametrize("failure", [ModelError("too long"), ValueError("too long")])
+def test_a_ranker_that_refuses_long_queries_still_has_its_window_found(failure: Exception) -> None:
+    found = probe_window(Impatient(failure), longest=256, queries=1)
+    assert (found.words, found.cut, found.gives_way, found.query_cut) == (37, "end", "neither", False)
 
 
 def test_texts_too_short_to_probe_with_are_refused() -> None:

@@ -3,16 +3,19 @@
 import math
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from longrank.audit.design import make_design
-from longrank.audit.harden import build_wrapper, harden, load_hardened, write_config
+from longrank.audit.estimates import Estimate
+from longrank.audit.harden import Trial, build_wrapper, harden, load_hardened, write_config
 from longrank.audit.planted import RandomScores, Windowed, WordMatch
 from longrank.audit.response import asked_again
 from longrank.audit.settings import AuditSettings
 from longrank.audit.sources import Source
+from longrank.audit.verdict import Outcome
 from longrank.audit.wrappers import (
     WRAPPERS,
     CalibratedMaximum,
@@ -177,6 +180,27 @@ def test_what_nothing_helps_gets_no_ranker_to_use(source: Source, bag_of_words: 
     assert [trial.wrapper for trial in result.trials] == [None]  # every wrapper reads more
     assert result.chosen is None
     assert result.advice == "No wrapper passed. A ranker trained on late evidence is the other way."
+
+
+@pytest.mark.parametrize(("needed", "says"), [(331, " and may pass with 331 queries"), (None, "")])
+def test_the_wrapper_that_lost_least_is_named_with_the_queries_it_may_pass_with(
+    source: Source, bag_of_words: WordMatch, needed: int | None, says: str
+) -> None:
+    design = make_design(source, AuditSettings(queries=16, slots=3, lengths=(192,), draws=199))
+    bare = harden(Windowed(bag_of_words, 40), design, name="first words", longest=256, most_cost=1.0)
+    done, (at,) = bare.trials[0].audit, bare.trials[0].audit.findings.by_length
+    assert at.worst is not None
+
+    def trial(name: str, lost: float) -> Trial:
+        worst = at.worst._replace(lost=Estimate(lost, lost, lost)) if at.worst else None
+        open_ = replace(at, worst=worst, outcome=Outcome.inconclusive, queries_needed=needed)
+        findings = replace(done.findings, outcome=Outcome.inconclusive, by_length=(open_,))
+        return Trial(Spec(name), replace(done, findings=findings), 2.0)
+
+    tried = replace(bare, trials=(*bare.trials, trial("chunk-max", 0.22), trial("rotate", 0.14)))
+    assert tried.advice == (
+        f"No wrapper passed. rotate lost least (14%){says}. A ranker trained on late evidence is the other way."
+    )
 
 
 def test_nothing_is_advised_about_a_ranker_that_cannot_be_audited(source: Source) -> None:

@@ -55,7 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _act(self, act: str) -> None:
         if act.isdigit():
             sent = self.headers.get("Authorization") or self.headers.get("x-api-key") or ""
-            self._send(int(act), json.dumps({"error": {"message": f"no good: {sent}", "type": "oops"}}))
+            self._send(int(act), json.dumps({"error": {"message": f"no good, none at all: {sent}", "type": "oops"}}))
         elif act == "slow":
             time.sleep(0.6)
             self._send(200, self._answer())
@@ -301,6 +301,16 @@ def test_the_key_is_in_no_log_no_cache_and_no_traceback(
     assert SECRET not in f"{settings!r} {connection!r} {vars(connection.meter)!r}"
 
 
+def test_a_password_in_a_servers_address_is_not_in_what_is_said_of_it(server: Server, dialect: Dialect) -> None:
+    server.script.acts += ["401"]
+    host = server.url.removeprefix("http://")
+    with pytest.raises(ChatError, match=host) as caught:
+        connect(server.settings(dialect, base_url=f"http://me:hush@{host}/v1"), cache=None).chat.reply(
+            QUESTION, max_tokens=7
+        )
+    assert "hush" not in str(caught.value)
+
+
 def test_without_a_key_the_variable_is_named(server: Server, dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     variable = f"{dialect.upper()}_API_KEY"
     monkeypatch.delenv(variable)
@@ -313,6 +323,15 @@ def test_a_server_of_ones_own_may_need_no_key(
 ) -> None:
     monkeypatch.delenv(f"{dialect.upper()}_API_KEY")
     assert connect(server.settings(dialect), cache=None).chat.reply(QUESTION, max_tokens=7).text == "green"
+
+
+def test_the_words_of_a_server_that_needs_no_key_are_not_blotted_out(
+    server: Server, dialect: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(f"{dialect.upper()}_API_KEY")
+    server.script.acts += ["404"]
+    with pytest.raises(ChatError, match="no good, none at all"):
+        connect(server.settings(dialect), cache=None).chat.reply(QUESTION, max_tokens=7)
 
 
 def test_a_missing_package_is_named_with_its_install_line() -> None:

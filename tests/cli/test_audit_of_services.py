@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from longrank.cli.main import app
 
+SECRET = "hush-hush"
 SMALL = ["--queries", "8", "--slots", "3", "--lengths", "192"]
 
 
@@ -52,3 +53,40 @@ def test_a_request_that_was_sent_again_is_said_and_kept_with_the_timings(address
         assert done.exit_code == 0, done.output
         assert ("answered '429 Too Many Requests' 1 times" in done.output) == (runs == 1)
         assert json.loads((tmp_path / "timings.json").read_text())["retried"] == {"429 Too Many Requests": 1}
+
+
+@pytest.mark.parametrize("command", ["audit", "harden", "probe"])
+def test_a_key_in_an_address_is_in_no_file_name_or_output(
+    command: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--longest", "64"] if command == "probe" else SMALL
+    done = CliRunner().invoke(app, [command, f"{address}?api_key={SECRET}", *options])
+    assert done.exit_code == 0, done.output
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert bool(files) == (command != "probe")
+    assert not [path for path in files if SECRET in str(path) or SECRET.encode() in path.read_bytes()]
+    assert SECRET not in done.output
+
+
+def test_a_hardened_service_says_that_its_key_was_left_out(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["harden", f"{address}?api_key={SECRET}", *SMALL]).exit_code == 0
+    first, second = Path("hardened/hardened.toml").read_text().splitlines()[:2]
+    assert first.startswith("#") and "LONGRANK_API_KEY" in first
+    assert second == f'ranker = "{address}"'
+
+
+def test_a_key_in_an_address_is_not_in_the_run_it_made(address: str, tmp_path: Path) -> None:
+    folder, out = tmp_path / "collection", tmp_path / "out.trec"
+    folder.mkdir()
+    (folder / "documents.jsonl").write_text('{"id": "d", "text": "green paint"}\n{"id": "e", "text": "ice"}\n')
+    (folder / "queries.jsonl").write_text('{"id": "q", "text": "green"}\n')
+    (tmp_path / "bm25.trec").write_text("q Q0 d 1 2.0 bm25\nq Q0 e 2 1.0 bm25\n")
+    asked = ["rerank", f"{address}?api_key={SECRET}", str(folder), "--candidates", str(tmp_path / "bm25.trec")]
+    done = CliRunner().invoke(app, [*asked, "--out", str(out), "--metadata"])
+    assert done.exit_code == 0, done.output
+    assert "q Q0 d 1" in out.read_text()
+    assert SECRET not in out.read_text() + done.output

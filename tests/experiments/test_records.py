@@ -35,6 +35,14 @@ def test_reading_gives_back_what_was_written(
     assert [(c.labels, c.values) for c in found.cells] == [(c.labels, c.values) for c in kept]
 
 
+def test_the_password_of_a_chat_server_is_not_written(tmp_path: Path) -> None:
+    chat = {"name": "openai", "params": {"model": "m", "base_url": "https://me:SECRET@host/v1"}}
+    write_result(tmp_path, ExperimentResult({"title": "t", "settings": {"rankers": [{"chat": chat}]}}, ()))
+    text = "".join(path.read_text() for path in tmp_path.iterdir())
+    assert "https://host/v1" in text
+    assert "SECRET" not in text
+
+
 def test_times_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
     write_result(tmp_path, ExperimentResult({}, (cell(0),)))
     assert "1.5" not in (tmp_path / "records.jsonl").read_text() + (tmp_path / "cells.jsonl").read_text()

@@ -30,6 +30,12 @@ def test_a_pipeline_runs_it() -> None:
     assert [document.id for document in found["ranker"]["documents"]] == ["b"]
 
 
+def test_a_pipeline_whose_ranker_has_a_key_in_its_address_is_not_written_down() -> None:
+    with pytest.raises(SettingsError, match="LONGRANK_API_KEY") as refused:
+        DocumentRanker("http://localhost:1/rerank?api_key=SECRET").to_dict()
+    assert "SECRET" not in str(refused.value)
+
+
 def test_a_pipeline_with_a_named_ranker_survives_being_written_down() -> None:
     pipeline = Pipeline()
     pipeline.add_component("ranker", DocumentRanker("json:dumps", top_k=3))

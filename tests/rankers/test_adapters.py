@@ -24,7 +24,15 @@ from longrank.chat.scripted import ScriptedChat
 from longrank.core.contracts import Ranker
 from longrank.core.errors import DataError, MissingExtra, ModelError, ServiceError, SettingsError
 from longrank.core.types import Document, Query, Scores, Spec
-from longrank.rankers.adapters import FunctionRanker, HttpRanker, identity, innermost, load_function, resolve
+from longrank.rankers.adapters import (
+    FunctionRanker,
+    HttpRanker,
+    identity,
+    innermost,
+    load_function,
+    ranker_label,
+    resolve,
+)
 from longrank.rankers.foreign import ClassifierRanker, CrossEncoderRanker, OnnxRanker
 from longrank.rankers.ready import build_ready
 
@@ -40,8 +48,11 @@ class Service:
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.reply: object = None
+        self.seen: list[str] = []  # every value of every header
+        self.hang_ups = 0
 
     def answer(self, path: str, body: dict[str, Any]) -> object:
+        path = path.partition("?")[0]
         texts = body["documents"] if "documents" in body else body["texts"]
         ranked = sorted(enumerate(text.split().count(body["query"]) for text in texts), key=lambda row: -row[1])
         if path == "/rerank":
@@ -52,10 +63,18 @@ class Service:
 @contextmanager
 def serving(service: Service) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            service.seen += self.headers.values()
+            self.send_error(405)
+
         def do_POST(self) -> None:
+            service.seen += self.headers.values()
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             service.bodies.append(body)
             service.keys.append(self.headers.get("Authorization"))
+            if service.hang_ups:
+                service.hang_ups -= 1
+                return
             status, headers = service.failures.pop(0) if service.failures else (200, {})
             reply = service.answer(self.path, body) if service.reply is None else service.reply
             text = reply if isinstance(reply, str) else json.dumps(reply)
@@ -103,6 +122,75 @@ def test_a_busy_service_is_asked_again_after_as_long_as_it_says() -> None:
         assert ranker.score(QUERY, DOCUMENTS).values == [1.0, 3.0, 0.0]
     assert waits == [7.0, 1.0]  # what it said, then half a second doubled once
     assert dict(ranker.retried) == {"429 Too Many Requests": 1, "503 Service Unavailable": 1}
+
+
+def test_what_a_service_is_said_to_have_done_is_said_without_its_key() -> None:
+    service = Service()
+    secret = "?api_key=SECRET"
+    with serving(service) as address:
+        ranker = HttpRanker(f"{address}/rerank{secret}", sleep=lambda _: None)
+        for reply in ("no JSON", [], [{"index": 0}]):
+            service.reply = reply
+            with pytest.raises(ServiceError, match=re.escape(f"{address}/rerank ")) as caught:
+                ranker.score(QUERY, DOCUMENTS)
+            assert "SECRET" not in str(caught.value)
+        service.failures = [(401, {})]
+        with pytest.raises(ServiceError, match="401") as caught:
+            ranker.score(QUERY, DOCUMENTS)
+    with pytest.raises(ServiceError, match="did not answer") as silent:  # nobody listens there any more
+        ranker.score(QUERY, DOCUMENTS)
+    assert "SECRET" not in f"{caught.value} {silent.value} {ranker!r} {ranker_label(ranker.url)}"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://me:SECRET@host/rerank",
+        "https://me:SEC/RET@host/rerank",
+        "https://host/other?api_key=SECRET",
+        "https://host/v2/rerank?model=a&model=b&token=SECRET",
+        "https://host/rerank?model=a&token=SECRET",
+        "https://[host/rerank?token=SECRET",
+        "https://host/a b/rerank?token=SECRET",
+        "ftp://me:SECRET@host/rerank",
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_without_its_key(address: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        resolve(address)
+    assert "SEC" not in str(caught.value) and "RET" not in str(caught.value)
+    assert "host" in str(caught.value)
+
+
+def test_the_key_goes_to_no_other_host() -> None:
+    elsewhere, service = Service(), Service()
+    with serving(elsewhere) as other, serving(service) as address:
+        service.failures = [(307, {"Location": f"{other}/rerank"}), (302, {"Location": f"{other}/rerank"})]
+        for _ in range(2):
+            with pytest.raises(ServiceError):
+                HttpRanker(f"{address}/rerank", api_key="secret").score(QUERY, DOCUMENTS)
+    assert service.keys == ["Bearer secret"] * 2
+    assert "Bearer secret" not in elsewhere.seen
+
+
+def test_a_connection_that_breaks_is_tried_again() -> None:
+    service = Service()
+    service.hang_ups = 2
+    with serving(service) as address:
+        ranker = HttpRanker(f"{address}/rerank", sleep=lambda _: None)
+        assert ranker.score(QUERY, DOCUMENTS).values == [1.0, 3.0, 0.0]
+        assert dict(ranker.retried) == {"no answer": 2}
+        service.hang_ups = 9
+        with pytest.raises(ServiceError, match="did not answer"):
+            ranker.score(QUERY, DOCUMENTS)
+
+
+def test_a_wait_that_is_no_number_is_no_wait() -> None:
+    service, waits = Service(), list[float]()
+    service.failures = [(429, {"Retry-After": "nan"})]
+    with serving(service) as address:
+        assert HttpRanker(f"{address}/rerank", sleep=waits.append).score(QUERY, DOCUMENTS).values == [1.0, 3.0, 0.0]
+    assert waits == [0.0]
 
 
 def test_a_service_that_asks_for_an_hour_is_not_waited_for() -> None:
@@ -187,7 +275,18 @@ def test_the_identity_follows_the_code_and_the_files(tmp_path: Path, monkeypatch
     module.write_text("def score(query, texts):\n    return [1.0] * len(texts)\n# longer\n")
     assert identity("changing_ranker:score") != before[0]
     assert identity(str(tmp_path)) != before[1]
-    assert identity("minilm") == identity("http://host/rerank") == ""
+
+
+def test_no_two_names_have_one_identity_and_a_key_is_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rankers may be given the same --name: the answers of one must not be taken for the other's."""
+    monkeypatch.chdir(tmp_path)
+    Path("two_rankers.py").write_text("def one(query, texts): ...\n\n\ndef two(query, texts): ...\n")
+    names = ["minilm", "http://host/rerank", "http://other/rerank", "two_rankers:one", "two_rankers:two"]
+    names += ["cross-encoder:some/model", "cross-encoder:other/model"]
+    assert len({identity(name) for name in names}) == len(names)
+    assert identity("http://host/rerank?api_key=old") == identity("http://host/rerank?api_key=new")
 
 
 def test_a_function_that_returns_no_list_is_refused() -> None:

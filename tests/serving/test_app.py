@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from longrank.core.errors import BudgetSpent, ChatError, ServiceError
 from longrank.core.types import Document, Query, Scores
 from longrank.rankers.neural import NeuralRanker
 from longrank.serving.dialects import sigmoid
@@ -383,6 +384,17 @@ def test_with_a_token_only_who_knows_it_is_answered(serving: "Serving", tiny: Ne
         good = post(server, "/v2/rerank", body, headers={"Authorization": f"Bearer {SECRET}"})
         assert good.status_code == 200
     assert SECRET not in json.dumps(server.log())
+
+
+@pytest.mark.parametrize("failure", [ServiceError("is down"), ChatError("is busy"), BudgetSpent("no money")])
+def test_what_fails_behind_the_ranker_is_not_the_client_s_fault(serving: "Serving", failure: Exception) -> None:
+    class Behind:
+        def score(self, query: Query, documents: Sequence[Document]) -> Scores:
+            raise failure
+
+    with serving(Behind()) as server:
+        reply = post(server, "/v2/rerank", {"query": "red", "documents": ["fox"]})
+    assert (reply.status_code, reply.json()) == (502, {"message": str(failure)})
 
 
 def test_the_log_is_json_lines_without_texts(serving: "Serving") -> None:

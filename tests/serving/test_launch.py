@@ -17,7 +17,9 @@ import pytest
 from longrank.core.errors import ModelError, SettingsError
 from longrank.rankers import checkpoint
 from longrank.rankers.neural import NeuralRanker
-from longrank.serving.launch import listen, load_ranker
+from longrank.serving.admission import Refusal
+from longrank.serving.dialects import check_model
+from longrank.serving.launch import listen, load_ranker, serve, token_from_environment
 from longrank.serving.settings import ServeSettings, serve_settings
 from longrank.testing import WordOverlapRanker
 
@@ -43,6 +45,18 @@ def test_a_config_is_a_toml_file_or_the_name_of_a_ranker(tmp_path: Path) -> None
         serve_settings(str(tmp_path / "absent.toml"))
 
 
+def test_a_server_shows_no_key_of_the_service_behind_it() -> None:
+    settings = serve_settings("https://me:SECRET@host/v2/rerank?model=m&api_key=SECRET")
+    assert settings.shown_names == ("rerank?model=m", "https://host/v2/rerank?model=m")
+    with pytest.raises(SettingsError) as refused:
+        serve_settings("https://host/rerank?api_key=SECRET", ["no_such_setting=1"])
+    with pytest.raises(SettingsError, match="runtime") as unfit:
+        load_ranker(serve_settings("https://host/rerank?api_key=SECRET", ["runtime=int8"]))
+    with pytest.raises(Refusal, match="host/v2") as not_here:
+        check_model("another", settings)
+    assert "SECRET" not in f"{refused.value} {unfit.value} {not_here.value}"
+
+
 def test_the_file_that_harden_writes_is_a_config(tmp_path: Path) -> None:
     path = tmp_path / "hardened.toml"
     path.write_text('ranker = "minilm"\nwrapper = "chunk-max"\n\n[params]\nsize = 20\nstride = 10\n')
@@ -56,6 +70,20 @@ def test_an_untrained_ranker_is_served_only_when_asked_for(tiny: NeuralRanker, t
     with pytest.raises(ModelError, match="never trained"):
         load_ranker(ServeSettings(ranker=str(folder)))
     assert isinstance(load_ranker(ServeSettings(ranker=str(folder), untrained=True)), NeuralRanker)
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\n"])
+def test_an_empty_token_does_not_open_the_server(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGRANK_SERVE_TOKEN", empty)
+    with pytest.raises(SettingsError, match="set and empty"):
+        serve(ServeSettings(ranker="minilm", port=0))
+
+
+def test_a_token_is_taken_without_the_end_of_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGRANK_SERVE_TOKEN", "sesame\n")
+    assert token_from_environment() == "sesame"
+    monkeypatch.delenv("LONGRANK_SERVE_TOKEN")
+    assert token_from_environment() is None
 
 
 def test_a_port_that_is_taken_is_said_so() -> None:

@@ -12,6 +12,7 @@ from longrank.audit.verdict import Outcome
 from longrank.audit.window import LONGEST, Window, probe_window
 from longrank.audit.wrappers import WRAPPERS, background_scores
 from longrank.chunking.tokenizers import WordTokenizer
+from longrank.core.addresses import shown_address
 from longrank.core.contracts import Ranker, Tokenizer
 from longrank.core.disk import write_atomic
 from longrank.core.errors import SettingsError
@@ -125,7 +126,7 @@ def harden(
 
     def trial(spec: Spec | None, cost: float) -> Trial:
         wrapped = known if spec is None else build_wrapper(known, spec)
-        label = name if spec is None else f"{name} + {spec.name}"
+        label = shown_address(name) if spec is None else f"{shown_address(name)} + {spec.name}"
         journal = None if folder is None else folder / f"{'bare' if spec is None else spec.name}.jsonl"
         whole = fingerprint(identity, spec)
         return Trial(spec, audit(wrapped, design, name=label, identity=whole, journal=journal), cost)
@@ -145,8 +146,10 @@ def build_wrapper(ranker: Ranker, spec: Spec) -> Ranker:
 
 
 def write_config(hardened: Hardened, path: Path) -> None:
-    """Write the recommended ranker as TOML, for ``load_hardened``."""
-    lines = [f"ranker = {_toml(hardened.ranker)}"]
+    """Write the recommended ranker as TOML, for ``load_hardened``; what may be a key in its address is left out."""
+    shown = shown_address(hardened.ranker)
+    left_out = "# user, password or key were left out of this address: add them, or set LONGRANK_API_KEY"
+    lines = [*([] if shown == hardened.ranker else [left_out]), f"ranker = {_toml(shown)}"]
     chosen = hardened.chosen
     if chosen is not None and chosen.wrapper is not None:
         lines += [f"wrapper = {_toml(chosen.wrapper.name)}", "", "[params]"]

@@ -30,6 +30,7 @@ from longrank.core.types import Document, Query, Scores
 Floats = NDArray[np.float64]
 
 PATIENCE = 5  # queries that fail one after the other before the audit gives up
+_RULE = {"ties": "averaged over their orders"}  # by which answers were made: those of another are not gone on with
 _RERUN_TOLERANCE = 1e-3  # in standard deviations of the distractors' scores; float32 arithmetic stays far below
 
 
@@ -291,7 +292,7 @@ def read_journal(path: Path, identity: str) -> dict[str, QueryResponse]:
     """Answers kept by an earlier run of the same audit; a last line that was not finished is cut off."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        _append(path, {"audit": identity})
+        _append(path, {"audit": identity, **_RULE})
         return {}
     text = path.read_text(encoding="utf-8")
     whole, _, torn = text.rpartition("\n")
@@ -301,10 +302,15 @@ def read_journal(path: Path, identity: str) -> dict[str, QueryResponse]:
         lines = [json.loads(line) for line in whole.splitlines()]
     except ValueError as error:
         raise DataError(f"{path} is damaged ({error}); remove it to start the audit again") from None
-    if not lines or (len(lines) == 1 and set(lines[0]) == {"audit"}):  # nothing was answered yet
+    if not lines or (len(lines) == 1 and "audit" in lines[0]):  # nothing was answered yet
         path.write_text("", encoding="utf-8")
-        _append(path, {"audit": identity})
+        _append(path, {"audit": identity, **_RULE})
         return {}
+    if "audit" in lines[0] and not _RULE.items() <= lines[0].items():
+        raise DataError(
+            f"{path} holds answers of another version of longrank, which ranked ties otherwise: choose another --out "
+            "folder, or remove the file; scores kept by --cache stay of use"
+        )
     if lines[0].get("audit") != identity:
         raise DataError(
             f"{path} holds answers of an audit of another ranker, data or settings: choose another --out folder, or "

@@ -12,7 +12,7 @@ from typing import Literal
 from longrank.audit.response import asking_again, checked_scores
 from longrank.chunking.tokenizers import WordTokenizer
 from longrank.core.contracts import Ranker, Tokenizer
-from longrank.core.errors import LongrankError, ModelError, SettingsError
+from longrank.core.errors import BudgetSpent, LongrankError, ModelError, SettingsError
 from longrank.core.types import Document, Query
 
 Cut = Literal["nothing", "end", "start", "middle", "unclear"]
@@ -227,7 +227,9 @@ def _gives_way(asker: _Asker, query: str, window: int, longest: int) -> tuple[Gi
         cut, head, _ = _borders(asker, " ".join([*asked, *padding]), longest, marks=query)
         plain, marked = _text(longest, [], query), _text(longest, [(0, len(asked))], query)
         query_cut = not asker.differ(" ".join([*padding, *asked]), plain, marked)
-    except Exception:  # a ranker may refuse such a query: nothing is learnt then
+    except BudgetSpent:
+        raise
+    except LongrankError:  # a ranker may refuse such a query: nothing is learnt then
         return "neither", False
     if cut != "end":
         head = 0 if cut == "unclear" else window

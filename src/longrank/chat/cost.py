@@ -112,7 +112,7 @@ class MeteredChat:
     def __init__(self, chat: ChatModel, *, price: Price | None = None, budget: float | None = None) -> None:
         if budget is not None and price is None:
             raise SettingsError("a budget needs the model's price: add the model to a price file, or set no budget")
-        if budget is not None and budget <= 0:
+        if budget is not None and not budget > 0:  # a NaN would never be reached
             raise SettingsError(f"a budget is more than 0 dollars, got {budget}")
         self._chat, self._price, self._budget = chat, price, budget
         self._guard = threading.Lock()

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from longrank.chat.messages import Message, Reply
-from longrank.chat.remote import client_package, guarded, key_from_environment
+from longrank.chat.remote import NO_KEY, client_package, guarded, key_from_environment
+from longrank.core.addresses import shown_address
 from longrank.core.errors import ChatBusy, SettingsError
 
 _HOME = "https://api.openai.com/v1"
@@ -31,8 +32,8 @@ class OpenAIChat:
         if not 0 <= top_logprobs <= _MOST_LOGPROBS:
             raise SettingsError(f"top_logprobs must lie between 0 and {_MOST_LOGPROBS}, got {top_logprobs}")
         package = client_package("openai")
-        self._key = key_from_environment(key_variable, otherwise=None if base_url is None else "none")
-        self._server = f"{model} at {base_url or _HOME}"
+        self._key = key_from_environment(key_variable, otherwise=None if base_url is None else NO_KEY)
+        self._server = f"{model} at {shown_address(base_url or _HOME)}"
         self._client: Any = guarded(
             # retries are ours, and the base URL is always given: no variable of the package may redirect the text
             lambda: package.OpenAI(

@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 _PASSING = frozenset({408, 409, 425, 429})  # and every 5xx: the same request may succeed later
 _LONGEST_REASON = 300
+NO_KEY = "no-key-was-given"  # what servers without keys are sent: blotted out of errors too, so no common word
 
 
 def client_package(name: str) -> ModuleType:

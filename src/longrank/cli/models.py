@@ -48,6 +48,7 @@ def named_ranker(
     name: str, params: list[str] | None, *, chat: str | None = None, base_url: str | None = None
 ) -> "Spec | None":
     """The spec of a ranker that needs no training and was given by name or TOML file; None for any other."""
+    from longrank.core.addresses import shown_address
     from longrank.core.errors import SettingsError
     from longrank.core.settings import apply_overrides
     from longrank.core.types import Spec
@@ -59,7 +60,9 @@ def named_ranker(
     spec = named_spec(name, given)
     if spec is None:
         if given or base_url is not None:
-            raise SettingsError(f"--set, --chat and --base-url are for rankers given by name, and {name!r} is none")
+            raise SettingsError(
+                f"--set, --chat and --base-url are for rankers given by name, and {shown_address(name)!r} is none"
+            )
         return None
     asked = spec.params.get("chat")
     if base_url is None:

@@ -85,6 +85,7 @@ def rerank(
     longrank rerank rankgpt my-collection --candidates bm25.trec --out gpt.trec --chat openai:gpt-4o-mini --budget 5
     """
     from longrank.chunking.token_cache import cache_on_disk
+    from longrank.core.addresses import shown_address
     from longrank.core.errors import DataError
     from longrank.corpora.catalog.folder import load_folder
     from longrank.corpora.formats.trec import read_run
@@ -96,7 +97,7 @@ def rerank(
     wanted = list(asked) if split is None else list(read_split(collection, split))
     if not any(asked.scores.get(query_id) for query_id in wanted):
         raise DataError(f"{candidates} holds no candidate of any query to rerank ({len(wanted)} asked for)")
-    job = _Job(asked, texts, depth, wanted, Path(ranker).name.removesuffix(".toml"))
+    job = _Job(asked, texts, depth, wanted, Path(shown_address(ranker)).name.removesuffix(".toml"))
     if paying is not None:
         _check_unused(device != "cpu", runtime is not RuntimeName.fp32, token_cache, lengths)
         _write(paid_run(paying, job, spans=texts.spans), out, strict=strict, origin=job if metadata else None)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from longrank import __version__
+from longrank.core.addresses import shown_values
 from longrank.core.disk import write_atomic
 from longrank.core.errors import LongrankError, SettingsError
 from longrank.core.fingerprint import file_hash, plain
@@ -103,7 +104,12 @@ class Store:
         folder = self.folder(step)
         names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
         files = {name: _identity(folder / name) for name in names if Path(name).name not in {DONE, SECONDS}}
-        facts = {"label": step.label, "settings": plain(step.settings), "versions": versions(), "files": files}
+        facts = {
+            "label": step.label,
+            "settings": shown_values(plain(step.settings)),
+            "versions": versions(),
+            "files": files,
+        }
         write_atomic(folder / DONE, json.dumps(facts, indent=1, sort_keys=True))
 
     def versions(self, step: Step) -> Mapping[str, str] | None:

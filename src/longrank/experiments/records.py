@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from longrank.core.addresses import shown_values
 from longrank.core.disk import write_atomic
 from longrank.core.errors import DataError
 from longrank.core.fingerprint import plain
@@ -81,7 +82,9 @@ class ExperimentResult:
 def write_result(folder: Path, result: ExperimentResult) -> None:
     """Write all files of an experiment; each appears whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / EXPERIMENT, json.dumps(plain(result.about), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(
+        folder / EXPERIMENT, json.dumps(shown_values(plain(result.about)), indent=1, ensure_ascii=False) + "\n"
+    )
     write_records(folder / RECORDS, (line for cell in result.cells for line in _lines(cell)))
     write_records(folder / CELLS, ({"cell": dict(c.labels), "facts": plain(c.facts)} for c in result.cells))
     timed = (cell for cell in result.cells if cell.seconds)

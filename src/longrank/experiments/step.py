@@ -23,7 +23,7 @@ CODE: Mapping[str, int] = {
     "snippets": 1,
     "statistics": 1,
     "costs": 1,
-    "audit": 1,
+    "audit": 2,
 }
 
 

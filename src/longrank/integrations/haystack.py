@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longrank.core.addresses import shown_address
 from longrank.core.contracts import Ranker
 from longrank.core.errors import MissingExtra, SettingsError
 from longrank.integrations.scoring import RankerOrName, as_ranker, best_first, score_texts
@@ -41,6 +42,8 @@ class DocumentRanker:
         """What a pipeline's YAML holds; the ranker must have been given by name."""
         if not isinstance(self._given, (str, Path)):
             raise SettingsError("a pipeline can be written down only if its ranker was given by name or folder")
+        if shown_address(str(self._given)) != str(self._given):
+            raise SettingsError("the ranker's address may hold a key, and is not written down: set LONGRANK_API_KEY")
         table: dict[str, Any] = default_to_dict(self, ranker=str(self._given), top_k=self.top_k)
         return table
 

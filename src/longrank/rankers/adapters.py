@@ -1,6 +1,7 @@
 """A ranker by what a person would type: names, folders, files, Python functions and HTTP services."""
 
 import contextlib
+import http.client
 import importlib
 import json
 import os
@@ -17,6 +18,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from longrank.core.addresses import shown_address
 from longrank.core.contracts import Ranker
 from longrank.core.errors import BadScore, ServiceError, SettingsError
 from longrank.core.fingerprint import file_hash, fingerprint
@@ -76,7 +78,10 @@ def _bare(name: str) -> Ranker:
 
 
 def identity(name: str) -> str:
-    """What changes when the ranker of this name does: the files of a folder, the source of a function's module."""
+    """What changes when the ranker of this name does: the files of a folder, the source of a function's module.
+
+    Different names differ, since people may call two rankers alike on their cards; a service's key takes no part.
+    """
     folder, (kind, _, rest) = Path(name), name.partition(":")
     if folder.is_dir():
         files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -89,12 +94,12 @@ def identity(name: str) -> str:
         return fingerprint(kind, identity(rest))
     if ":" in name and "://" not in name:
         source = getattr(_module(kind), "__file__", None)
-        return file_hash(Path(source)) if source else ""
-    return ""
+        return fingerprint(name, file_hash(Path(source)) if source else "")
+    return fingerprint(shown_address(name))
 
 
 def ranker_label(name: str) -> str:
-    """A ranker's name for people: the last part of a path, an address without its scheme, a wrapper behind a plus.
+    """A ranker's name for people: the last part of a path, an address without scheme and keys, a wrapper behind a plus.
 
     >>> ranker_label("out/models/maxp/"), ranker_label("https://example.org/v2/rerank"), ranker_label("mod:score")
     ('maxp', 'example.org/v2/rerank', 'mod:score')
@@ -103,7 +108,7 @@ def ranker_label(name: str) -> str:
         inner = ranker_label(str(table["ranker"]))
         return f"{inner} + {table['wrapper']}" if table.get("wrapper") else inner
     if "://" in name:
-        return name.partition("://")[2]
+        return shown_address(name).partition("://")[2]
     return name.rstrip("/").rpartition("/")[2] or name
 
 
@@ -151,10 +156,10 @@ def load_function(name: str) -> ScoreFunction:
         found: Any = _module(module_name)
     except ImportError as error:
         hint = f"; name the module, not its file: {module_name[:-3]}:{attribute}" if module_name.endswith(".py") else ""
-        raise SettingsError(f"cannot import {module_name!r} of ranker {name!r}: {error}{hint}") from None
+        raise SettingsError(f"cannot import {module_name!r} of ranker {shown_address(name)!r}: {error}{hint}") from None
     except Exception as error:  # anyone's code may raise anything
         said = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"importing {module_name!r} of ranker {name!r} fails with {said}") from error
+        raise SettingsError(f"importing {module_name!r} of ranker {shown_address(name)!r} fails with {said}") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if not callable(found):
@@ -171,7 +176,7 @@ class HttpRanker:
     ``retried`` counts what was tried again, by what the service had answered.
     """
 
-    url: str
+    url: str = field(repr=False)
     model: str | None = None
     api_key: str | None = field(default=None, repr=False)
     timeout: float = 60.0
@@ -180,11 +185,16 @@ class HttpRanker:
     retried: Counter[str] = field(default_factory=Counter, compare=False)
 
     def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise SettingsError(f"{self.url!r} is not an http address such as http://localhost:8080/rerank")
+        parts = _split(self.url)
+        if "@" in parts.netloc:
+            raise SettingsError(f"{self.shown!r} was given with a user or password: set {API_KEY}, or leave them out")
         if not parts.path.rstrip("/").endswith("/rerank"):
-            raise SettingsError(f"{self.url!r} must end in /v1/rerank, /v2/rerank (Cohere, Jina) or /rerank (TEI)")
+            raise SettingsError(f"{self.shown!r} must end in /v1/rerank, /v2/rerank (Cohere, Jina) or /rerank (TEI)")
+
+    @property
+    def shown(self) -> str:
+        """The address without what may be a key."""
+        return shown_address(self.url)
 
     @property
     def dialect(self) -> Dialect:
@@ -208,48 +218,64 @@ class HttpRanker:
                 body["model"] = self.model
             reply = self._post(body)
             rows = reply.get("results") if isinstance(reply, dict) else None
-            return _in_order(rows, "relevance_score", len(texts), self.url)
+            return _in_order(rows, "relevance_score", len(texts), self.shown)
         body = {"query": query, "texts": texts, "raw_scores": True, "truncate": True}
-        return _in_order(self._post(body), "score", len(texts), self.url)
+        return _in_order(self._post(body), "score", len(texts), self.shown)
 
     def _post(self, body: dict[str, Any]) -> Any:
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "longrank"}
-        if self.api_key:
-            headers["Authorization"] = f"Bearer {self.api_key}"
         request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
+        if self.api_key:  # not for whoever the service may redirect to
+            request.add_unredirected_header("Authorization", f"Bearer {self.api_key}")
         for attempt in range(self.retries + 1):
             try:
                 with urllib.request.urlopen(request, timeout=self.timeout) as reply:
                     return json.loads(reply.read())
             except urllib.error.HTTPError as error:
+                error.close()
                 if error.code not in _RETRIED or attempt == self.retries:
-                    raise ServiceError(f"{self.url} answered {error.code} {error.reason}") from None
+                    raise ServiceError(f"{self.shown} answered {error.code} {error.reason}") from None
                 wait, why = _retry_after(error.headers.get("Retry-After"), attempt), f"{error.code} {error.reason}"
-            except (TimeoutError, urllib.error.URLError) as error:
+            except (OSError, http.client.HTTPException) as error:
                 if attempt == self.retries:
-                    raise ServiceError(f"{self.url} did not answer: {getattr(error, 'reason', error)}") from None
+                    raise ServiceError(f"{self.shown} did not answer: {_why(error)}") from None
                 wait, why = _retry_after(None, attempt), "no answer"
             except ValueError:
-                raise ServiceError(f"{self.url} answered with something that is not JSON") from None
+                raise ServiceError(f"{self.shown} answered with something that is not JSON") from None
             if wait > _LONGEST_WAIT:
-                raise ServiceError(f"{self.url} answered {why} and asks to be left alone for {wait:.0f} s")
+                raise ServiceError(f"{self.shown} answered {why} and asks to be left alone for {wait:.0f} s")
             self.retried[why] += 1
             self.sleep(wait)
-        raise ServiceError(f"{self.url} did not answer")
+        raise ServiceError(f"{self.shown} did not answer")
 
 
 def _service(address: str) -> HttpRanker:
     """A service by its address; a ``model`` named there is sent with every request, not with the address."""
-    parts = urllib.parse.urlsplit(address)
+    parts = _split(address)
     given = urllib.parse.parse_qs(parts.query)
     models = given.pop("model", [None])
     if len(models) > 1:
-        raise SettingsError(f"{address!r} names {len(models)} models: audit them one by one")
+        raise SettingsError(f"{shown_address(address)!r} names {len(models)} models: audit them one by one")
     query = urllib.parse.urlencode(given, doseq=True)
-    ranker = HttpRanker(parts._replace(query=query).geturl(), model=models[0], api_key=os.environ.get(API_KEY))
+    ranker = HttpRanker(parts._replace(query=query).geturl(), model=models[0], api_key=_key())
     if ranker.model and ranker.dialect == "tei":
-        raise SettingsError(f"{address!r}: a /rerank service has one model, leave ?model= out")
+        raise SettingsError(f"{shown_address(address)!r}: a /rerank service has one model, leave ?model= out")
     return ranker
+
+
+def _split(address: str) -> urllib.parse.SplitResult:
+    try:
+        parts = urllib.parse.urlsplit(address)
+        usable = parts.scheme in ("http", "https") and parts.netloc and parts.port != 0 and address.isprintable()
+    except ValueError:  # a port that is no number, a bracket that is not closed
+        usable = False
+    if not usable or " " in address:
+        raise SettingsError(f"{shown_address(address)!r} is not an http address such as http://localhost:8080/rerank")
+    return parts
+
+
+def _key() -> str | None:
+    return os.environ.get(API_KEY, "").strip() or None
 
 
 def _embedding(model: str) -> Ranker:
@@ -320,6 +346,11 @@ def _in_order(rows: Any, key: str, expected: int, url: str) -> list[float]:
     return values
 
 
+def _why(error: OSError | http.client.HTTPException) -> str:
+    """What went wrong with a connection; the words of a client's own error may quote the address."""
+    return str(getattr(error, "reason", error)) if isinstance(error, OSError) else type(error).__name__
+
+
 def _retry_after(header: str | None, attempt: int) -> float:
     """Seconds to wait: what the service says, as seconds or a date, else doubling from half a second."""
     wait = 0.5 * 2.0**attempt
@@ -329,4 +360,4 @@ def _retry_after(header: str | None, attempt: int) -> float:
         except ValueError:
             with contextlib.suppress(ValueError):
                 wait = parsedate_to_datetime(header).timestamp() - time.time()
-    return max(wait, 0.0)
+    return max(0.0, wait)  # in this order a NaN is no wait

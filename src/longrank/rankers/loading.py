@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from torch import nn
 
+from longrank.core.addresses import shown_address
 from longrank.core.contracts import Ranker
 from longrank.core.errors import ModelError, SettingsError
 from longrank.core.settings import to_spec
@@ -72,8 +73,8 @@ def _found(
     near = difflib.get_close_matches(str(name), ["minilm", *untrained, *(entry.name for entry in RANKERS)], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ModelError(
-        f"no ranker {str(name)!r}.{hint} Give a folder that longrank saved, a cross-encoder's, 'minilm', a TOML file, "
-        f"or one of {', '.join(untrained)}"
+        f"no ranker {shown_address(str(name))!r}.{hint} Give a folder that longrank saved, a cross-encoder's, "
+        f"'minilm', a TOML file, or one of {', '.join(untrained)}"
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from longrank.audit.card import Card, card_json
+from longrank.audit.together import Joint, judge_together, out_of_reach
 from longrank.audit.usage import latency_words
 from longrank.core.errors import DataError
 from longrank.reports.card import over_words, shown
@@ -28,7 +29,7 @@ def write_board(
     )
     table = board_table([card for card, _ in rows], latencies=[latency for _, latency in rows])
     designs = {card.design.fingerprint for card in cards}
-    parts: list[str | Table] = [table]
+    parts: list[str | Table] = [table, *_family([card for card, _ in rows])]
     if len(designs) > 1:
         parts.append(
             f"The cards come from {len(designs)} designs (data, lengths or settings): compare rows of the same design."
@@ -52,6 +53,7 @@ def board_table(cards: Sequence[Card], *, latencies: Sequence[float | None] = ()
     columns = [
         Column("ranker"),
         Column("verdict"),
+        Column("Holm p", 4),
         Column("lost at the worst slot"),
         Column("mean RR"),
         Column("change a doubling of length"),
@@ -64,11 +66,14 @@ def board_table(cards: Sequence[Card], *, latencies: Sequence[float | None] = ()
     ]
     lost, found = [None if card.lost is None else card.lost.value for card in cards], [_mean_rr(card) for card in cards]
     marks = zip(_best(cards, lost, min), _best(cards, found, max), strict=True)
-    rows = [_row(card, *best) for card, best in zip(cards, marks, strict=True)]
+    joint = judge_together(cards)
+    rows = [_row(card, judged, *best) for card, judged, best in zip(cards, joint, marks, strict=True)]
     if timed:
         columns.append(Column("s for 1,000 tokens"))
         rows = [[*row, _latency(seconds)] for row, seconds in zip(rows, latencies, strict=True)]
-    caption = "One row a card, shares with 95% intervals; click a heading to sort"
+    caption = (
+        "One row a card, shares with 95% intervals, p of the test that speaks most for a bias; click a heading to sort"
+    )
     return Table(columns, rows, caption=caption + over_words([card.lost for card in cards]))
 
 
@@ -104,11 +109,24 @@ def _mean_rr(card: Card) -> float | None:
     return sum(means) / len(means) if means else None
 
 
-def _row(card: Card, least_lost: bool, best_found: bool) -> list[Value | Cell]:
-    slope = card.length_slope
+def _family(cards: Sequence[Card]) -> list[str]:
+    """What the verdicts are corrected for, where there is more than a card's own tests."""
+    tests = 3 * sum(len(card.lengths) for card in cards)
+    if len(cards) < 2 or not tests:
+        return []
+    said = f"The p-values of all {len(cards)} cards are corrected together by Holm's method, over {tests} tests, and a "
+    said += "bias must hold out against that. Robust is shown of each ranker by itself."
+    if out_of_reach(cards):
+        said += " No p-value that the cards' permutations can give is small enough for so many: compare fewer cards."
+    return [said]
+
+
+def _row(card: Card, judged: Joint, least_lost: bool, best_found: bool) -> list[Value | Cell]:
+    slope, verdict = card.length_slope, judged.outcome.value
     return [
         card.ranker,
-        card.outcome.value,
+        verdict if judged.outcome is card.outcome else Cell(verdict, detail=f"{card.outcome.value} by its card alone"),
+        judged.p,
         Cell(None if card.lost is None else card.lost.value, shown(card.lost), best=least_lost),
         Cell(_mean_rr(card), best=best_found),
         None if slope is None else Cell(slope.value, detail=f"[{slope.low:.3f}, {slope.high:.3f}]"),

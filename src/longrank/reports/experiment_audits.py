@@ -64,7 +64,8 @@ def audits_table(result: ExperimentResult) -> Table | None:
     notes = (
         "The same evidence at several places of the same documents. Lost: the gap between the places read best and "
         "worst, as a share of the usable signal, with its 95% interval over queries. A robust verdict needs proof too; "
-        "inconclusive means that neither was shown, most often because more queries are needed.",
+        "inconclusive means that neither was shown, most often because more queries are needed. Each verdict is "
+        "corrected over the lengths and tests of its own audit, not over the rows.",
     )
     return Table(("system", "training", "seed", "verdict", "lost", "tokens", "queries"), rows, notes)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from longrank.core.errors import LongrankError, ServiceError
+from longrank.core.errors import BudgetSpent, ChatError, LongrankError, ServiceError
 from longrank.serving import dialects, explore
 from longrank.serving.admission import Admission, ClientGone, Receive, Refusal, client_gone
 from longrank.serving.logs import LOGGER, failure
@@ -18,6 +18,8 @@ from longrank.serving.settings import ServeSettings
 from longrank.serving.worker import Job, Worker
 
 _IN_A_THREAD = 100_000  # bytes of a body from which on it is not parsed on the event loop
+
+_BEHIND = (ServiceError, ChatError, BudgetSpent)  # failures of what the ranker itself asks
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -86,7 +88,7 @@ class Visit:
                 raise ClientGone
             raise Refusal(504, f"the answer was not found within {self.desk.settings.seconds:g} s: send less at a time")
         except LongrankError as error:
-            raise Refusal(502 if isinstance(error, ServiceError) else 422, str(error)) from None
+            raise Refusal(502 if isinstance(error, _BEHIND) else 422, str(error)) from None
         except (Refusal, ClientGone, asyncio.CancelledError):
             raise
         except Exception as error:

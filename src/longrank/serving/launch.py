@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from longrank.audit.harden import build_wrapper
+from longrank.core.addresses import shown_address
 from longrank.core.contracts import Ranker
 from longrank.core.errors import MissingExtra, ModelError, SettingsError
 from longrank.core.types import Spec
@@ -38,7 +39,8 @@ def load_ranker(settings: ServeSettings) -> Ranker:
         ranker = with_runtime(ranker, settings.runtime)
     elif settings.runtime != "fp32":
         raise SettingsError(
-            f"runtime {settings.runtime!r} is for models of this process, and {settings.ranker!r} is none"
+            f"runtime {settings.runtime!r} is for models of this process, and {shown_address(settings.ranker)!r} is "
+            "none"
         )
     return ranker if settings.wrapper is None else build_wrapper(ranker, Spec(settings.wrapper, settings.params))
 
@@ -85,9 +87,17 @@ def listen(settings: ServeSettings) -> socket.socket:
     return listening
 
 
+def token_from_environment() -> str | None:
+    """The token that requests must carry, None if the variable is not set; an empty one is a mistake."""
+    given = os.environ.get(TOKEN_VARIABLE)
+    if given is not None and not given.strip():
+        raise SettingsError(f"{TOKEN_VARIABLE} is set and empty: give it a token, or unset it to let everybody in")
+    return None if given is None else given.strip()
+
+
 def serve(settings: ServeSettings) -> None:
     """Serve until a signal to stop; what was accepted by then is finished."""
-    token = os.environ.get(TOKEN_VARIABLE) or None
+    token = token_from_environment()
     log_to()
     server, desk = make_server(load_ranker(settings), settings, token=token)
     with listen(settings) as listening:

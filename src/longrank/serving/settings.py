@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from longrank.core.addresses import shown_address
 from longrank.core.settings import Settings, apply_overrides, load_settings, parse_settings
 
 TOKEN_VARIABLE = "LONGRANK_SERVE_TOKEN"
@@ -47,20 +48,21 @@ class ServeSettings(Settings):
 
     @property
     def shown_names(self) -> tuple[str, ...]:
-        """Names by which clients may ask for the model.
+        """Names by which clients may ask for the model, without what may be a key of a service.
 
         >>> ServeSettings(ranker="models/maxp").shown_names
         ('maxp', 'models/maxp')
         >>> ServeSettings(ranker="minilm", wrapper="chunk-max").shown_names
         ('minilm + chunk-max', 'minilm')
         """
-        bare = Path(self.ranker).name or self.ranker
+        whole = shown_address(self.ranker)
+        bare = Path(whole).name or whole
         wrapped = bare if self.wrapper is None else f"{bare} + {self.wrapper}"
-        return self.names or tuple(dict.fromkeys((wrapped, bare, self.ranker)))
+        return self.names or tuple(dict.fromkeys((wrapped, bare, whole)))
 
 
 def serve_settings(config: str, overrides: Sequence[str] = ()) -> ServeSettings:
     """Settings from a TOML file, or for the ranker of this name, with ``key=value`` overrides applied."""
     if config.endswith(".toml"):
         return load_settings(ServeSettings, Path(config), overrides)
-    return parse_settings(ServeSettings, apply_overrides({"ranker": config}, overrides), source=config)
+    return parse_settings(ServeSettings, apply_overrides({"ranker": config}, overrides), source=shown_address(config))
