@@ -181,6 +181,25 @@ def test_both_chat_models_are_scored_where_tables_7_and_8_have_them() -> None:
     assert scored == {f"{reads}-rankgpt-{chat}": where for reads in ("firstp", "longp") for chat in chats}
 
 
+def test_tuned_rankers_are_scored_where_the_paper_tried_the_reverse_transfer() -> None:
+    plan = make_plan(load_experiment(FOLDER / "paper" / "positional-bias-far-relevant.toml"))
+    for stage in ("zero-shot", "tuned"):
+        scored = {cell.labels["scored_on"] for cell in plan.cells if cell.labels["stage"] == stage}
+        assert scored == {"far-relevant", "trec-dl-2019", "trec-dl-2020", "msmarco-dev"}
+
+
+@pytest.mark.parametrize("path", PAPER, ids=named)
+def test_a_file_that_asks_a_paid_service_says_so_and_so_does_the_page(path: Path) -> None:
+    experiment = load_experiment(path)
+    paid = [one for one in experiment.untrained if "chat" in one.params]
+    if not paid and not (experiment.positions and experiment.positions.judged):
+        return
+    page = (ROOT / "docs" / "experiments.md").read_text().splitlines()
+    (line,) = [line for line in page if line.startswith(f"| `{path.stem}`")]
+    assert "set a budget" in line
+    assert "paid" in experiment.about or "budget" in path.read_text()
+
+
 @pytest.mark.parametrize("name", ["positional-bias-main", "positional-bias-far-relevant", "positional-bias-efficiency"])
 def test_all_but_mosaic_are_trained_in_half_precision(name: str) -> None:
     plan = make_plan(load_experiment(FOLDER / "paper" / f"{name}.toml"))

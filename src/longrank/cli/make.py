@@ -78,7 +78,9 @@ Evidence = Annotated[
 ]
 Licence = Annotated[str, typer.Option("--licence", help="Licence of the source, written into origin.json.")]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on them.")]
-Boundary = Annotated[int, typer.Option("--boundary", min=0, help="Tokens before the evidence (beyond), or of a chunk (msmarco).")]
+Boundary = Annotated[
+    int, typer.Option("--boundary", min=0, help="Tokens before the evidence (beyond), or of a chunk (msmarco).")
+]
 MaxTokens = Annotated[int, typer.Option("--max-tokens", min=1, help="Longest document.")]
 Lengths = Annotated[list[int] | None, typer.Option("--length", help="Length cells, taken in turn; repeat for several.")]
 Reserve = Annotated[
