@@ -9,6 +9,7 @@ from longrank.experiments.records import CellResult
 
 POOLED: Mapping[str, tuple[str, ...]] = {
     "trec-dl-2019-2021": ("trec-dl-2019", "trec-dl-2020", "trec-dl-2021"),
+    "trec-dl-2019-2020-passage": ("trec-dl-2019-passage", "trec-dl-2020-passage"),
 }
 
 
