@@ -181,6 +181,14 @@ def test_both_chat_models_are_scored_where_tables_7_and_8_have_them() -> None:
     assert scored == {f"{reads}-rankgpt-{chat}": where for reads in ("firstp", "longp") for chat in chats}
 
 
+@pytest.mark.parametrize("size", ["paper", "laptop"])
+def test_figure_2_of_the_long_document_paper_draws_where_passages_end_as_its_caption_says(size: str) -> None:
+    drawn = load_experiment(FOLDER / size / "long-document-models-positions.toml").positions
+    starts = load_experiment(FOLDER / size / "positional-bias-positions.toml").positions
+    assert drawn is not None and drawn.edge == "end"
+    assert starts is not None and starts.edge == "start"
+
+
 def test_tuned_rankers_are_scored_where_the_paper_tried_the_reverse_transfer() -> None:
     plan = make_plan(load_experiment(FOLDER / "paper" / "positional-bias-far-relevant.toml"))
     for stage in ("zero-shot", "tuned"):

@@ -41,6 +41,7 @@ class PositionSettings(Settings):
     grades: dict[str, int] = Field(default_factory=dict, description="collection -> least grade of such a passage")
     tokenizer: Literal["bert", "words"] = "bert"
     sample: int | None = Field(None, ge=1)
+    edge: Literal["start", "end"] = Field("start", description="of the first relevant passage, that the figure draws")
     judged: JudgedSettings | None = None
     snippets: dict[str, SnippetSettings] = Field(default_factory=dict, description="name -> people's judgements")
 
