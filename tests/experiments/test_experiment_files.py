@@ -392,6 +392,35 @@ def snippets_beside(file: Path, folder: Path) -> list[str]:
     return [row[1].text for row in table.rows]
 
 
+def test_firas_half_of_table_6_is_made_from_snippet_numbers_and_called_approximate(tmp_path: Path) -> None:
+    # of 130 tokens each the fourth snippet starts at 390 and ends at 520: in chunk 1 of 477 tokens, and behind it
+    grades = {"d1": (1, 0, 0), "d2": (0, 0, 2), "d3": (0, 0, 0, 1), "d4": (0, 0, 0, 0, 3)}
+    lines = [f"q1 Q0 {document}_{place} {grade}" for document, row in grades.items() for place, grade in enumerate(row)]
+    (tmp_path / "snippets.txt").write_text("\n".join(lines) + "\n")
+    starts, ends, notes = fira_beside_table_6(tmp_path / "snippets.txt", tmp_path)
+    assert (starts[:2], ends[:2]) == (["75.0%", "25.0%"], ["50.0%", "50.0%"])
+    assert "fira: approximate; the judgements number snippets and have no text" in notes
+
+
+def test_firas_real_judgements_come_near_table_6(tmp_path: Path) -> None:
+    judgements = ROOT / "../shared/data/fira/snippet-qrels.txt"
+    if not judgements.is_file():
+        pytest.skip("needs shared/data/fira beside the repository")
+    starts, ends, _ = fira_beside_table_6(judgements, tmp_path)
+    assert (starts[0], ends[0]) == ("86.7%", "82.7%")  # the paper prints 83.8 and 76.4
+
+
+def fira_beside_table_6(file: Path, folder: Path) -> tuple[list[str], list[str], str]:
+    """Our columns for FiRA beside Table 6 of the long-document paper, and the notes under it."""
+    path = FOLDER / "paper" / "long-document-models-positions.toml"
+    plan = make_plan(load_experiment(path, [f'positions.snippets.fira.file="{file}"']))
+    store = Store(folder / "store")
+    run_steps(chosen_steps(plan, ["snippets of fira"]), store, say=lambda line: None)
+    table = positions_beside(read_experiment(gather(plan, store)))["long-document-models, Table 6"]
+    assert table.headings[1::2] == ("fira, starts", "fira, ends")
+    return [row[1].text for row in table.rows], [row[3].text for row in table.rows], " ".join(table.notes)
+
+
 def test_a_missing_file_of_snippets_has_a_plan_and_is_named_when_it_is_needed(tmp_path: Path) -> None:
     path = FOLDER / "paper" / "parade-passages-per-document.toml"
     missing = f'positions.snippets={{fira={{file="{tmp_path / "none.txt"}"}}}}'

@@ -123,7 +123,7 @@ class Inputs:
     def snippets(self, name: str, source: SnippetSettings) -> Step:
         """The step that reads judged snippets; a plan can be shown before the file is there."""
         contents = file_hash(source.file) if source.file.is_file() else "not there"
-        settings = {"contents": contents, "grade": source.grade}
+        settings = {"contents": contents, **source.model_dump(include={"grade", "tokens"}, exclude_none=True)}
         return Step("snippets", f"snippets of {name}", settings, {}, {"file": str(source.file)})
 
 

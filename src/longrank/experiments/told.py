@@ -31,6 +31,7 @@ class SnippetSettings(Settings):
 
     file: Path
     grade: int = Field(1, ge=1, description="from which a snippet is relevant")
+    tokens: int | None = Field(None, ge=1, description="of every snippet: positions then count tokens, approximately")
 
 
 class PositionSettings(Settings):
