@@ -54,6 +54,13 @@ def test_a_file_has_a_plan(path: Path) -> None:
     assert len({str(sorted(cell.labels.items())) for cell in plan.cells}) == len(plan.cells)
 
 
+@pytest.mark.parametrize("path", PAPER + LAPTOP, ids=named)
+def test_every_step_of_a_plan_has_a_name_of_its_own(path: Path) -> None:
+    steps = make_plan(load_experiment(present(path))).steps
+    labels = [step.label for step in steps]
+    assert [label for label in labels if labels.count(label) > 1] == []
+
+
 @pytest.mark.parametrize("path", PAPER, ids=named)
 def test_the_papers_backbones_drop_attention_as_their_configs_say(path: Path) -> None:
     experiment = load_experiment(path)
@@ -67,7 +74,9 @@ def test_the_papers_backbones_drop_attention_as_their_configs_say(path: Path) ->
 def test_the_plan_of_a_laptop_file_is_shown_by_the_command(path: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(present(path)), "--dry-run", "--out", str(tmp_path / "none")])
     assert done.exit_code == 0, done.output
-    assert re.search(r"^about [\d.,]+ (s|min|h|days)", done.output, re.MULTILINE), done.output
+    assert re.search(r"^about [\d.,]+ (s|min|h|days|years) on one core of this machine", done.output, re.MULTILINE), (
+        done.output
+    )
     assert not (tmp_path / "none").exists()
 
 
