@@ -15,6 +15,7 @@ from longrank.experiments.sources import (
     FilesSource,
     FolderSource,
     IrDatasetsSource,
+    LongEmbedSource,
     Source,
     ToyFarSource,
     ToyPassagesSource,
@@ -60,7 +61,7 @@ class Inputs:
             settings["world"] = _world(world)
         elif isinstance(source, OF_ANOTHER):
             inputs["of"] = self.collection(source.of)
-        elif isinstance(source, FolderSource):
+        elif isinstance(source, (FolderSource, LongEmbedSource)) and source.path is not None:
             hints["path"] = str(source.path)
             parts = sorted(p for p in source.path.rglob("*") if _counts(p, source.path))
             settings["contents"] = _contents({str(p.relative_to(source.path)): p for p in parts})
