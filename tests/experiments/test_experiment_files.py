@@ -267,6 +267,16 @@ def test_parades_sensitivity_is_shown_for_titles_and_for_descriptions_as_its_cap
     assert scored == {"gov2-title", "gov2-description"}
 
 
+def test_passages_differ_between_training_and_scoring_in_table_10_alone() -> None:
+    table, figures = (
+        [cell.labels for cell in make_plan(load_experiment(FOLDER / "paper" / f"{name}.toml")).cells if cell.trained]
+        for name in ("parade-passages-train-eval", "parade-passages")
+    )
+    assert {(c["ranker"], c["scored_on"]) for c in table} == {("parade-transformer", "gov2-title")}
+    assert len({(c["reading.kept_windows"], c["scoring.reading.kept_windows"]) for c in table}) == len(table) == 16
+    assert len(figures) == 3 * 2 * 4  # rankers, titles and descriptions, numbers of passages
+
+
 def test_window_and_stride_are_changed_one_at_a_time() -> None:
     swept = load_experiment(FOLDER / "paper" / "parade-windows.toml").sweep["reading"]
     assert all(point["window_tokens"] == 225 or point["window_stride"] == 200 for point in swept)
@@ -476,7 +486,7 @@ def same_but_for_the_lengths(plan: Plan) -> list[list[Cell]]:
     return list(groups.values())
 
 
-QUICK = {FOLDER / "paper" / f"{name}.toml" for name in ("positional-bias-positions", "parade-passages")}
+QUICK = {FOLDER / "paper" / f"{name}.toml" for name in ("positional-bias-positions", "parade-passages-train-eval")}
 
 
 @pytest.mark.parametrize(
