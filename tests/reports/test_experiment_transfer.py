@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from longrank.experiments.records import CellResult, ExperimentResult
+from longrank.experiments.records import CellResult, ExperimentResult, Labels
 from longrank.reports.experiment import report_tables
 from longrank.reports.experiment_reading import read_experiment
 from longrank.reports.experiment_transfer import transfer_beside
@@ -13,7 +13,7 @@ _TEXT = "positional-bias, text about the reverse transfer"
 
 
 def scored(ranker: str, stage: str, scored_on: str, values: Sequence[float]) -> CellResult:
-    labels = {
+    labels: Labels = {
         "ranker": ranker,
         "backbone": "bert",
         "seed": 0,

@@ -179,10 +179,11 @@ class _Planner:
         return Cell({"what": "costs", "scored_on": name, **self.labels}, "costs", (step,))
 
     def _costs_work(self, costs: CostSettings, stage: StageSettings, seed: int) -> Work:
-        fold, size = self._first_fold(stage), {"queries": costs.queries, "depth": costs.depth}
-        trained = [(self.trained(stage, r, b, seed, fold=fold), b) for r, b in self._systems(stage)]
-        untrained = [untrained_work(one.params) for one in self.experiment.untrained if one.label in costs.untrained]
-        works = [*(self._scoring_work(model, backbone, **size) for model, backbone in trained), *untrained]
+        fold, works = self._first_fold(stage), list[Work]()
+        for ranker, backbone in self._systems(stage):
+            model = self.trained(stage, ranker, backbone, seed, fold=fold)
+            works.append(self._scoring_work(model, backbone, queries=costs.queries, depth=costs.depth))
+        works += [untrained_work(one.params) for one in self.experiment.untrained if one.label in costs.untrained]
         return side_by_side(works, times=costs.rounds + 1)  # one round warms up
 
     def _audits(self, audits: AuditsSettings) -> Iterator[Cell]:
