@@ -18,6 +18,7 @@ from longrank.experiments.execute import StepFailed, Store, chosen_steps, missin
 from longrank.experiments.gather import gather
 from longrank.experiments.known import read_known
 from longrank.experiments.plan import make_plan
+from longrank.experiments.records import read_result
 from longrank.experiments.settings import Experiment, load_experiment
 from longrank.experiments.sources import IrDatasetsSource
 from longrank.experiments.step import Cell, Plan
@@ -527,6 +528,21 @@ def test_the_smallest_laptop_experiments_run_as_they_are(name: str, tmp_path: Pa
     plan, store = make_plan(load_experiment(FOLDER / "laptop" / f"{name}.toml")), Store(tmp_path)
     run_steps(plan.steps, store, say=lambda line: None)
     assert len(gather(plan, store).cells) == len(plan.cells)
+
+
+@pytest.mark.slow
+def test_the_smallest_that_trains_runs_at_one_point_of_its_sweep_and_reports(tmp_path: Path) -> None:
+    path = FOLDER / "laptop" / "long-document-models-truncation.toml"
+    cuts = ['sweep={"reading.max_tokens"=[109]}', "warmup.training.epochs=1"]  # eight minutes without them
+    command = ["run", str(path), "--out", str(tmp_path), *(part for cut in cuts for part in ("--set", cut))]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    folder = tmp_path / "long-document-models-truncation-laptop"
+    assert (folder / "report.html").is_file()
+    assert "| parade-attn" in (folder / "report.md").read_text()
+    (tuned,) = [cell for cell in read_result(folder).cells if cell.labels["ranker"] == "parade-attn"]
+    assert len(tuned.values["AP"]) == 90  # every query of three folds, each by a model of the other two
+    assert (len(tuned.facts["losses"]), tuned.facts["collapsed"]) == (3, False)
 
 
 @pytest.mark.slow
