@@ -8,6 +8,7 @@ import torch
 
 from longrank.core.errors import LongrankError, SettingsError
 from longrank.experiments import costs
+from longrank.experiments.execute import chosen_steps
 from longrank.experiments.plan import make_plan
 from longrank.experiments.settings import load_experiment
 from longrank.experiments.step import Plan, Step
@@ -233,6 +234,49 @@ def test_a_sweep_over_another_seed_does_not_rename_the_trainings(smallest: Path)
     swept = planned(smallest, "sweep={'warmup.training.seed'=[0, 1]}")
     cells = [cell.labels for cell in swept.cells if cell.labels.get("ranker") == "firstp" and "what" not in cell.labels]
     assert {(c["seed"], c["warmup.training.seed"]) for c in cells} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_steps_of_a_sweep_are_called_by_the_values_that_set_them_apart(smallest: Path) -> None:
+    sweep = "sweep={'reading.max_tokens'=[120, 180], 'scoring.reading.max_tokens'=[60, 180]}"
+    swept = planned(smallest, "seeds=[0]", sweep)
+    labels = [step.label for step in swept.steps]
+    assert "make toy" in labels and "warm up tiny on toy" in labels  # the same at every point
+    trained = [label for label in labels if label.startswith("train maxp-twice/tiny seed 0 zero-shot")]
+    assert [label.partition(", ")[2] for label in trained] == ["reading.max_tokens=120", "reading.max_tokens=180"]
+    chosen = chosen_steps(swept, ["score maxp-twice*scored on toy, *max_tokens=120, scoring.reading.max_tokens=60"])
+    assert [step.kind for step in chosen].count("score") == 1
+
+
+def test_a_step_of_a_sweep_is_the_step_of_the_same_values_without_one(smallest: Path) -> None:
+    swept = planned(smallest, "sweep={'reading.max_tokens'=[120, 180]}")
+    alone = planned(smallest, "reading.max_tokens=120")
+    assert {step.fingerprint for step in alone.steps} <= {step.fingerprint for step in swept.steps}
+    inner = {step.inputs["model"].label for step in swept.steps if step.kind == "score"}
+    assert inner <= {step.label for step in swept.steps}
+
+
+def test_run_times_are_counted_over_all_rounds_with_all_models_in_memory(smallest: Path) -> None:
+    def measured(*overrides: str) -> costs.Work:
+        return next(step.work for step in planned(smallest, *overrides).steps if step.kind == "costs")
+
+    few, many = measured(), measured("costs.queries=4", "costs.rounds=5")
+    assert few.operations > 0
+    assert many.operations == pytest.approx(2 * 3 * few.operations)  # twice the queries, six rounds for two
+    one = measured('rankers=["firstp"]').memory_bytes - costs.FIXED_BYTES
+    assert few.memory_bytes - costs.FIXED_BYTES == pytest.approx(2 * one)  # FirstP and MaxP on one tiny encoder each
+    chat = "params={chat={name='openai', params={model='gpt-4o-mini'}}}"
+    asked = measured(
+        f"untrained=[{{name='rankgpt', label='gpt', score_on=['toy'], {chat}}}]", 'costs.untrained=["gpt"]'
+    )
+    assert (asked.operations, asked.memory_bytes, asked.queries_known) == (few.operations, few.memory_bytes, False)
+
+
+def test_scoring_longer_texts_than_in_training_is_estimated_by_the_longer(smallest: Path) -> None:
+    def scored(*overrides: str) -> float:
+        steps = planned(smallest, "seeds=[0]", *overrides).steps
+        return next(s.work.operations for s in steps if s.label.startswith("score maxp-twice/tiny seed 0 zero-shot"))
+
+    assert scored("scoring.reading.max_tokens=360") == pytest.approx(2 * scored())  # six windows of 60 for three
 
 
 def test_candidates_that_a_task_brings_are_no_row_of_a_first_stage(smallest: Path) -> None:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from longrank.cli.main import app
 from longrank.core.errors import SettingsError
 from longrank.core.types import Document
+from longrank.corpora.formats.records import write_records
 from longrank.corpora.formats.trec import read_run
 from longrank.experiments.collections import open_collection
 from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps, with_readers
@@ -274,6 +275,30 @@ def test_passages_below_a_grade_are_not_looked_for(smallest: Path, tmp_path: Pat
         (cell,) = gather(plan, store).where(what="positions", collection="toy")
         located.append(cell.facts["located"])
     assert located[0] > 0 == located[1]
+
+
+def test_longembeds_published_files_are_read_and_bring_their_candidates(smallest: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "needle"
+    folder.mkdir()
+    lengths = {"256_0": 256, "256_1": 256, "512_0": 512}
+    texts = [{"doc_id": d, "text": f"text of {d}", "context_length": n} for d, n in lengths.items()]
+    write_records(folder / "corpus.jsonl", texts)
+    write_records(folder / "queries.jsonl", [{"qid": f"q{d}", "text": f"what of {d}?"} for d in ("256_0", "512_0")])
+    write_records(folder / "qrels.jsonl", [{"qid": f"q{d}", "doc_id": d} for d in ("256_0", "512_0")])
+    task = f"collections.needle={{kind='longembed', task='needle', path='{folder}'}}"
+    ask = 'stages=[{name="zero-shot", train_on="toy", score_on=["needle"]}]'
+    plan = make_plan(load_experiment(smallest, [task, ask, "positions={}", "costs.stage='zero-shot'"]))
+    store = Store(tmp_path / "store")
+    run_steps(chosen_steps(plan, ["retrieve for needle"]), store, say=quiet)
+    (candidates,) = [step for step in plan.steps if step.label.startswith("retrieve for needle")]
+    found = read_run(store.folder(candidates) / "run.trec").scores
+    assert {query: set(row) for query, row in found.items()} == {"q256_0": {"256_0", "256_1"}, "q512_0": {"512_0"}}
+
+
+def test_a_task_that_is_read_has_sizes_of_its_own(smallest: Path) -> None:
+    task = "collections.needle={kind='longembed', task='needle', path='somewhere', lengths=[256]}"
+    with pytest.raises(SettingsError, match="lengths shape a task that is made"):
+        load_experiment(smallest, [task])
 
 
 def test_a_failing_step_is_named(tmp_path: Path, smallest: Path) -> None:

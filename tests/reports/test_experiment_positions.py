@@ -25,8 +25,8 @@ def positions(collection: str, places: Sequence[tuple[int, int, int]], *, pairs:
     return CellResult({"collection": collection, "what": "positions"}, values, {"tokenizer": "bert", "pairs": pairs})
 
 
-def read(*cells: CellResult, papers: Sequence[Mapping[str, Any]] = (), chunk: int = 100) -> Reading:
-    settings = {"reading": {"chunk_tokens": chunk}}
+def read(*cells: CellResult, papers: Sequence[Mapping[str, Any]] = (), chunk: int = 100, **settings: Any) -> Reading:
+    settings |= {"reading": {"chunk_tokens": chunk}}
     return read_experiment(ExperimentResult({"title": "Places", "papers": papers, "settings": settings}, cells))
 
 
@@ -119,6 +119,16 @@ def test_every_format_of_the_report_shows_ours_and_theirs(name: str) -> None:
         assert shown in report
     if name != "latex":
         assert "Beside the papers: long-document-models, Table 6" in report
+
+
+def test_the_figure_draws_the_edge_that_the_file_asks_for() -> None:
+    ends = positions("toy", [(0, 40, 300), (60, 100, 300), (90, 130, 300)], pairs=3)
+    page = render(read(ends, positions={"collections": ["toy"], "edge": "end"}), "html")
+    assert "End of the first relevant passage against document length" in page
+    assert "toy: 3 of 3 relevant pairs located, median end 100, median length 300 tokens" in page
+    assert "end of the relevant passage" in page  # the legend
+    unasked = render(read(ends, positions={"collections": ["toy"]}), "html")
+    assert "Start of the first relevant passage" in unasked and "median start 60" in unasked
 
 
 def test_statements_are_quoted_with_their_section() -> None:

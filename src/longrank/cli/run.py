@@ -94,7 +94,8 @@ def _show(
     for step in steps if in_full else ():
         state = "make" if step.fingerprint in to_make else "done"
         size = f"{step.work.memory_bytes / 2**30:.1f} GiB"
-        taken = duration(step.work.seconds(speed)) if step.work.queries_known else "?"
+        taken = duration(step.work.seconds(speed)) if step.work.operations or step.work.queries_known else ""
+        taken = taken if step.work.queries_known else f"{taken} + ?".removeprefix(" + ")
         cost = f"{taken:>8} {size}" if step.fingerprint in to_make else ""
         typer.echo(f"  {state}  {step.fingerprint}  {step.label:<72} {cost}".rstrip())
     if not missing:
@@ -104,9 +105,9 @@ def _show(
         typer.echo("to make: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     unknown = sum(not step.work.queries_known for step in missing)
     total = duration(sum(step.work.seconds(speed) for step in missing) / workers)
-    hidden = f", {unknown} steps of unknown size not counted" if unknown else ""
-    at_once = f" with {workers} workers" if workers > 1 else ""
-    taken = "time unknown" if unknown == len(missing) else f"about {total}{at_once}{hidden}"
+    hidden = f", and what {unknown} steps of unknown size take" if unknown else ""
+    cores = f"{workers} cores" if workers > 1 else "one core"
+    taken = "time unknown" if unknown == len(missing) else f"about {total} on {cores} of this machine{hidden}"
     largest = max(step.work.memory_bytes for step in missing) / 2**30
     typer.echo(f"{taken}, up to {largest:.1f} GiB a process")
 

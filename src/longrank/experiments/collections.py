@@ -19,7 +19,7 @@ from longrank.corpora.formats.records import read_records, write_records
 from longrank.corpora.splits import FILE, read_split
 from longrank.synthetic.debias import DebiasSettings, debiased
 from longrank.synthetic.far_relevant import FarRelevantSettings, far_relevant, hard_passages, same_topic
-from longrank.synthetic.longembed import TaskSettings
+from longrank.synthetic.longembed import TaskSettings, read_longembed
 from longrank.synthetic.needle import make_needle
 from longrank.synthetic.passkey import make_passkey
 from longrank.synthetic.toy import ToySettings, make_toy
@@ -177,9 +177,12 @@ def _far_relevant(settings: Mapping[str, Any], folder: Path, of: Opened | None, 
 
 
 def _longembed(settings: Mapping[str, Any], folder: Path, of: Opened | None, hints: Mapping[str, str]) -> Made:
-    table = {name: settings[name] for name in TaskSettings.model_fields}
-    chosen = parse_settings(TaskSettings, table, source="needle or passkey task")
-    task = (make_needle if settings["task"] == "needle" else make_passkey)(chosen)
+    if "path" in hints:
+        task = read_longembed(hints["path"])
+    else:
+        table = {name: settings[name] for name in TaskSettings.model_fields}
+        chosen = parse_settings(TaskSettings, table, source="needle or passkey task")
+        task = (make_needle if settings["task"] == "needle" else make_passkey)(chosen)
     save_collection(task.collection, folder / _DATA)
     trec.write_run(folder / _GIVEN, task.same_length())
     return {"test": tuple(task.collection.queries)}, {}

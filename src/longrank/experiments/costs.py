@@ -59,12 +59,26 @@ def score_work(ranker: Mapping[str, Any], backbone: BackboneSettings, *, queries
 
 def untrained_work(params: Mapping[str, Any]) -> Work:
     """Work of a ranker that needs no training: how much of a text it reads is not known here, so memory alone is."""
+    if "chat" in params:  # another machine does it
+        return Work(queries_known=False)
     backbone = params.get("backbone")
     name, inner = (backbone, {}) if isinstance(backbone, str) else ("", {})
     if isinstance(backbone, Mapping):
         name, inner = str(backbone.get("name")), backbone.get("params", {})
     millions = parameters_in_millions(name, inner, None) if name else _BASE_MODEL
     return Work(0.0, FIXED_BYTES + (millions + _EMBEDDINGS) * 4e6, queries_known=False)
+
+
+def side_by_side(works: Iterable[Work], *, times: int = 1) -> Work:
+    """Work of one process that holds all models at once and does each so many times.
+
+    >>> each = Work(operations=5.0, memory_bytes=FIXED_BYTES + 100)
+    >>> side_by_side([each, each], times=3) == Work(operations=30.0, memory_bytes=FIXED_BYTES + 200)
+    True
+    """
+    known = list(works)
+    memory = FIXED_BYTES + sum(work.memory_bytes - FIXED_BYTES for work in known)
+    return Work(times * sum(work.operations for work in known), memory, all(work.queries_known for work in known))
 
 
 def tokens_per_document(params: Mapping[str, Any]) -> int:
@@ -130,11 +144,14 @@ def product_speed() -> float:
 def duration(seconds: float) -> str:
     """Seconds in a unit that suits them.
 
-    >>> duration(5400.0)
-    '1.5 h'
+    >>> duration(5400.0), duration(1.2e9)
+    ('1.5 h', '38 years')
     """
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:,.0f} days"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    days = seconds / 86400
+    return f"{days:,.0f} days" if days < 730 else f"{days / 365.25:,.0f} years"

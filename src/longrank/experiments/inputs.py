@@ -15,6 +15,7 @@ from longrank.experiments.sources import (
     FilesSource,
     FolderSource,
     IrDatasetsSource,
+    LongEmbedSource,
     Source,
     ToyFarSource,
     ToyPassagesSource,
@@ -60,7 +61,7 @@ class Inputs:
             settings["world"] = _world(world)
         elif isinstance(source, OF_ANOTHER):
             inputs["of"] = self.collection(source.of)
-        elif isinstance(source, FolderSource):
+        elif isinstance(source, (FolderSource, LongEmbedSource)) and source.path is not None:
             hints["path"] = str(source.path)
             parts = sorted(p for p in source.path.rglob("*") if _counts(p, source.path))
             settings["contents"] = _contents({str(p.relative_to(source.path)): p for p in parts})
@@ -123,7 +124,7 @@ class Inputs:
     def snippets(self, name: str, source: SnippetSettings) -> Step:
         """The step that reads judged snippets; a plan can be shown before the file is there."""
         contents = file_hash(source.file) if source.file.is_file() else "not there"
-        settings = {"contents": contents, "grade": source.grade}
+        settings = {"contents": contents, **source.model_dump(include={"grade", "tokens"}, exclude_none=True)}
         return Step("snippets", f"snippets of {name}", settings, {}, {"file": str(source.file)})
 
 

@@ -8,8 +8,9 @@ from longrank.core.errors import SettingsError
 from longrank.core.fingerprint import fingerprint, plain
 from longrank.core.settings import parse_settings
 from longrank.core.types import Spec
-from longrank.experiments.costs import Work, score_work, train_work, untrained_work
+from longrank.experiments.costs import Work, score_work, side_by_side, train_work, untrained_work
 from longrank.experiments.inputs import Inputs, backbone_table, known_size, length_params, ranker_table
+from longrank.experiments.points import named_by_point
 from longrank.experiments.records import ENSEMBLE
 from longrank.experiments.settings import (
     Experiment,
@@ -21,13 +22,13 @@ from longrank.experiments.settings import (
 )
 from longrank.experiments.sources import IrDatasetsSource, LongEmbedSource
 from longrank.experiments.step import Cell, Plan, Step, needed_steps
-from longrank.experiments.told import AuditsSettings, PositionSettings
+from longrank.experiments.told import AuditsSettings, CostSettings, PositionSettings
 from longrank.training.settings import TrainSettings
 
 
 def make_plan(experiment: Experiment) -> Plan:
     """The steps of an experiment, those that several cells need once."""
-    cells = [cell for variant, labels in variants(experiment) for cell in _Planner(variant, labels).cells()]
+    cells = named_by_point([(at, list(_Planner(variant, at).cells())) for variant, at in variants(experiment)])
     unique: dict[str, Cell] = {}
     for cell in cells:
         first = unique.setdefault(fingerprint(cell.labels), cell)
@@ -175,8 +176,16 @@ class _Planner:
             **({"untrained": {label: plain(_without_money(spec)) for label, spec in ready.items()}} if ready else {}),
         }
         hints = {"untrained": {label: plain(spec) for label, spec in ready.items()}} if ready else {}
-        step = Step("costs", f"run-times on {name}", settings, inputs, hints)
+        step = Step("costs", f"run-times on {name}", settings, inputs, hints, self._costs_work(costs, stage, seed))
         return Cell({"what": "costs", "scored_on": name, **self.labels}, "costs", (step,))
+
+    def _costs_work(self, costs: CostSettings, stage: StageSettings, seed: int) -> Work:
+        fold, works = self._first_fold(stage), list[Work]()
+        for ranker, backbone in self._systems(stage):
+            model = self.trained(stage, ranker, backbone, seed, fold=fold)
+            works.append(self._scoring_work(model, backbone, queries=costs.queries, depth=costs.depth))
+        works += [untrained_work(one.params) for one in self.experiment.untrained if one.label in costs.untrained]
+        return side_by_side(works, times=costs.rounds + 1)  # one round warms up
 
     def _audits(self, audits: AuditsSettings) -> Iterator[Cell]:
         for stage in map(self._stage, audits.stages):
@@ -308,9 +317,13 @@ class _Planner:
         work = train_work(spec, chosen, training, queries=queries)
         return Step("train", label + (f" fold {fold}" if fold else ""), settings, inputs, self.inputs.hints, work)
 
-    def _scoring_work(self, model: Step, backbone: str, *, queries: int | None, depth: int) -> Work:
-        chosen = self.experiment.backbones[backbone]
-        return score_work(model.settings["ranker"], chosen, queries=queries, depth=depth)
+    def _scoring_work(
+        self, model: Step, backbone: str, *, queries: int | None, depth: int, reading: Mapping[str, Any] | None = None
+    ) -> Work:
+        """Work of scoring as the model was trained, or with other lengths."""
+        table = model.settings["ranker"]
+        read = {**table, "params": {**table["params"], **(reading or {})}}
+        return score_work(read, self.experiment.backbones[backbone], queries=queries, depth=depth)
 
     def _score(
         self, model: Step, stage: StageSettings, name: str, ranker: RankerSettings, backbone: str, *, fold: str | None
@@ -338,7 +351,7 @@ class _Planner:
         queries = known_size(self.experiment, name, scoring.split)
         if queries is not None and scoring.max_queries is not None:
             queries = min(queries, scoring.max_queries)
-        work = self._scoring_work(model, backbone, queries=queries, depth=self._depth(name))
+        work = self._scoring_work(model, backbone, queries=queries, depth=self._depth(name), reading=changes)
         label = f"score {model.label.removeprefix('train ')}, scored on {name}"
         return Step("score", label, settings, inputs, self.inputs.hints, work)
 

@@ -111,6 +111,16 @@ class LongEmbedSource(Source, TaskSettings):
 
     kind: Literal["longembed"]
     task: Literal["needle", "passkey"]
+    path: Path | None = Field(None, description="folder of the published files, read in place of texts of our making")
+
+    @model_validator(mode="after")
+    def _made_or_read(self) -> "LongEmbedSource":
+        sizes = sorted(self.model_fields_set & TaskSettings.model_fields.keys()) if self.path else []
+        if sizes:
+            raise ValueError(
+                f"{', '.join(sizes)} shape a task that is made; one that is read from {self.path} has its own"
+            )
+        return self
 
 
 class DebiasedSource(Source, DebiasSettings):

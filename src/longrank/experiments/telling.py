@@ -71,16 +71,16 @@ def make_judged(job: Job) -> None:
 
 
 def make_snippets(job: Job) -> None:
-    """Which snippets of documents people found relevant, counted in snippets."""
-    from longrank.positions.gold import SNIPPETS, read_fira
+    """Which snippets of documents people found relevant, counted in snippets or, approximately, in tokens."""
+    from longrank.positions.gold import read_fira, snippet_unit
     from longrank.positions.profile import PositionProfile
     from longrank.positions.profiling import save_profile
 
-    path, grade = Path(job.step.hints["file"]), job.settings["grade"]
+    path, grade, tokens = Path(job.step.hints["file"]), job.settings["grade"], job.settings.get("tokens")
     if not path.is_file():
         raise DataError(f"no file {path} of judged snippets; get it from its authors, or name another in the file")
-    records = tuple(one.record(at_least=grade) for one in read_fira(path))
-    save_profile(PositionProfile(path.stem, SNIPPETS, records), job.folder / PROFILE)
+    records = tuple(one.record(at_least=grade, snippet_tokens=tokens) for one in read_fira(path))
+    save_profile(PositionProfile(path.stem, snippet_unit(tokens), records), job.folder / PROFILE)
 
 
 def make_statistics(job: Job) -> None:

@@ -31,6 +31,7 @@ class SnippetSettings(Settings):
 
     file: Path
     grade: int = Field(1, ge=1, description="from which a snippet is relevant")
+    tokens: int | None = Field(None, ge=1, description="of every snippet: positions then count tokens, approximately")
 
 
 class PositionSettings(Settings):
@@ -41,6 +42,7 @@ class PositionSettings(Settings):
     grades: dict[str, int] = Field(default_factory=dict, description="collection -> least grade of such a passage")
     tokenizer: Literal["bert", "words"] = "bert"
     sample: int | None = Field(None, ge=1)
+    edge: Literal["start", "end"] = Field("start", description="of the first relevant passage, that the figure draws")
     judged: JudgedSettings | None = None
     snippets: dict[str, SnippetSettings] = Field(default_factory=dict, description="name -> people's judgements")
 

@@ -79,19 +79,28 @@ class SnippetGrades:
     document_id: str
     grades: tuple[int, ...]
 
-    def record(self, *, at_least: int) -> PairRecord:
-        """The pair with every snippet of at least this grade as relevant; lengths and positions count snippets."""
+    def record(self, *, at_least: int, snippet_tokens: int | None = None) -> PairRecord:
+        """The pair with every snippet of at least this grade as relevant; lengths and positions count snippets.
+
+        With ``snippet_tokens`` they count tokens as if every snippet had so many: an approximation.
+        """
+        each, unit = snippet_tokens or 1, snippet_unit(snippet_tokens)
         relevant = tuple(place for place, grade in enumerate(self.grades) if grade >= at_least)
         return PairRecord(
             self.query_id,
             self.document_id,
-            len(self.grades),
-            tuple(TokenSpan(place, place + 1, SNIPPETS) for place in relevant),
+            len(self.grades) * each,
+            tuple(TokenSpan(place * each, (place + 1) * each, unit) for place in relevant),
             "gold",
             slots=len(self.grades),
             relevant_slots=relevant,
             reason="" if relevant else f"no snippet has grade {at_least} or more",
         )
+
+
+def snippet_unit(snippet_tokens: int | None) -> str:
+    """What positions of snippets count: the snippets, or tokens of snippets that are all taken for equally long."""
+    return SNIPPETS if snippet_tokens is None else f"{SNIPPETS} taken for {snippet_tokens} tokens"
 
 
 def read_fira(path: Path | str) -> list[SnippetGrades]:

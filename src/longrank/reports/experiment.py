@@ -21,6 +21,7 @@ from longrank.reports.experiment_tables import (
     seeds_table,
     sizes_table,
 )
+from longrank.reports.experiment_transfer import transfer_beside
 from longrank.reports.experiment_words import what_it_shows
 from longrank.reports.page import Section, Statement, render_page
 from longrank.reports.tables import Table, escape_markdown, to_latex, to_markdown
@@ -69,7 +70,7 @@ def render(reading: Reading, name: str) -> str:
 
 def report_tables(reading: Reading) -> dict[str, Table]:
     """Every table the records allow, by heading."""
-    papers = papers_beside(reading) | positions_beside(reading)
+    papers = papers_beside(reading) | positions_beside(reading) | transfer_beside(reading)
     found: dict[str, Table | None] = {
         "Results": results_table(reading) if reading.rows else None,
         _COSTS: costs_table(reading),

@@ -174,17 +174,20 @@ def costs_table(reading: Reading) -> Table | None:
 
 def _positions(result: ExperimentResult) -> Iterator[Figure]:
     samples, alts = {}, []
+    edge = str((result.about.get("settings", {}).get("positions") or {}).get("edge", "start"))
+    recorded = "stop" if edge == "end" else edge
     in_tokens = [cell for cell in result.where(what="positions") if cell.facts.get("tokenizer") != SNIPPETS]
     for cell in in_tokens:
-        starts, lengths = ([int(v) for v in cell.values.get(name, {}).values()] for name in ("start", "length"))
+        places, lengths = ([int(v) for v in cell.values.get(name, {}).values()] for name in (recorded, "length"))
         if lengths:
             name = str(cell.labels["collection"])
-            samples[name] = PositionSample(starts, lengths)
+            samples[name] = PositionSample(places, lengths)
             alts.append(
-                f"{name}: {len(starts)} of {cell.facts.get('pairs', len(starts))} relevant pairs located, median start "
-                f"{median(starts):.0f}, median length {median(lengths):.0f} tokens"
+                f"{name}: {len(places)} of {cell.facts.get('pairs', len(places))} relevant pairs located, "
+                f"median {edge} {median(places):.0f}, median length {median(lengths):.0f} tokens"
             )
     if samples:
         tokenizers = sorted({str(c.facts.get("tokenizer", "")) for c in in_tokens} - {""})
-        caption = f"Start of the first relevant passage against document length, in tokens ({', '.join(tokenizers)})."
-        yield Figure(position_histograms(samples), caption, "; ".join(alts) + ".")
+        named = f"{edge.capitalize()} of the first relevant passage"
+        caption = f"{named} against document length, in tokens ({', '.join(tokenizers)})."
+        yield Figure(position_histograms(samples, edge=edge), caption, "; ".join(alts) + ".")

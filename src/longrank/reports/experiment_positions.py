@@ -31,6 +31,13 @@ class Placed(NamedTuple):
         return self.profile.tokenizer == SNIPPETS
 
     @property
+    def approximate(self) -> str:
+        """What is to be known of positions that stand for snippets of unknown length; empty of others."""
+        if self.in_snippets or not self.profile.tokenizer.startswith(SNIPPETS):
+            return ""
+        return f"{self.name}: approximate; the judgements number snippets and have no text ({self.profile.tokenizer})."
+
+    @property
     def located(self) -> int:
         """Pairs whose evidence was found."""
         return len(self.profile.located)
@@ -73,6 +80,7 @@ def positions_table(reading: Reading) -> Table | None:
         f"whose first passage starts and ends in the first {chunk} tokens, and documents with one relevant passage. "
         f"A passage that was cut into parts counts by its first.",
         *(f"{one.name} counts snippets of documents, not tokens." for one in placed if one.in_snippets),
+        *(one.approximate for one in placed if one.approximate),
         *(one.judging for one in placed if one.judging),
     )
     return (
@@ -140,6 +148,7 @@ def _what_ours_are(placed: Sequence[Placed]) -> Iterator[str]:
     known = {one.name: one for one in placed}
     counts = ", ".join(f"{one.located} of {one.pairs} relevant pairs in {one.name}" for one in known.values())
     yield f"Located by us: {counts}."
+    yield from (one.approximate for one in known.values() if one.approximate)
     made = [one.name for one in known.values() if one.plays != one.name]
     if made:  # toy and nq-early draw their starts from Table 6, the far ones keep FarRelevant's rule
         yield f"Evidence in {', '.join(made)} was placed after the papers' numbers, so agreement is no finding."

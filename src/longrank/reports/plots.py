@@ -24,16 +24,16 @@ _CROWDED = 4  # more rankers than this and their names are turned, their numbers
 
 @dataclass(frozen=True)
 class PositionSample:
-    """Where the relevant passages of a collection start and how long its relevant documents are, in tokens."""
+    """Where the relevant passages of a collection start, or end, and how long its relevant documents are, in tokens."""
 
-    starts: Sequence[int]
+    places: Sequence[int]
     lengths: Sequence[int]
 
     def __post_init__(self) -> None:
         if len(self.lengths) == 0:
-            raise DataError("a position sample needs at least one document length; `starts` may be empty")
-        if min(self.lengths) < 0 or min(self.starts, default=0) < 0:
-            raise DataError("a position sample holds a negative number of tokens; starts and lengths count from 0")
+            raise DataError("a position sample needs at least one document length; `places` may be empty")
+        if min(self.lengths) < 0 or min(self.places, default=0) < 0:
+            raise DataError("a position sample holds a negative number of tokens; places and lengths count from 0")
 
 
 class Interval(NamedTuple):
@@ -58,8 +58,8 @@ class TransferBar:
                 raise DataError(f"{self.name!r}: interval {low} to {high} does not hold its mean {mean}")
 
 
-def position_histograms(groups: Mapping[str, PositionSample]) -> str:
-    """Figure 1 as SVG: for each collection, starts of relevant passages (bars) over document lengths (outline).
+def position_histograms(groups: Mapping[str, PositionSample], *, edge: str = "start") -> str:
+    """Figure 1 as SVG: for each collection, places of relevant passages (bars) over document lengths (outline).
 
     All panels share one axis of tokens; its last bin takes the longest hundredth of the documents, and says so.
     """
@@ -69,8 +69,8 @@ def position_histograms(groups: Mapping[str, PositionSample]) -> str:
     with drawing(_WIDTH, 0.7 + 1.5 * len(groups)) as figure:
         panels = figure.subplots(len(groups), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (name, sample) in zip(panels, groups.items(), strict=True):
-            _draw_positions(axes, sample, edges)
-            axes.set_title(textwrap.fill(f"{name}: {_position_words(sample)}", 56))
+            _draw_positions(axes, sample, edges, edge)
+            axes.set_title(textwrap.fill(f"{name}: {_position_words(sample, edge)}", 56))
         figure.supylabel("share, %", fontsize="medium")
         tail = f"; the last bin holds all from {edges[-2]:,.0f} on" if open_ended else ""
         panels[-1].set_xlabel(f"tokens{tail}")
@@ -115,19 +115,19 @@ def _token_bins(samples: Iterable[PositionSample]) -> tuple[NDArray[np.float64],
     samples = list(samples)
     longest = max(max(sample.lengths) for sample in samples)
     # only lengths have a tail to fold: every start keeps its place on the axis
-    reach = max(max(float(np.quantile(each.lengths, 0.99)), *each.starts, 1.0) for each in samples)
+    reach = max(max(float(np.quantile(each.lengths, 0.99)), *each.places, 1.0) for each in samples)
     # a power of two, so that the usual limits (128, 512) fall between bins
     step = 2 ** math.ceil(math.log2(max(reach / _MOST_BINS, 1.0)))
     edges = step * np.arange(math.ceil(reach / step) + 1, dtype=np.float64)
     return edges, longest > edges[-1]
 
 
-def _draw_positions(axes: "Axes", sample: PositionSample, edges: NDArray[np.float64]) -> None:
-    lengths, starts = (_shares(values, edges) for values in (sample.lengths, sample.starts))
+def _draw_positions(axes: "Axes", sample: PositionSample, edges: NDArray[np.float64], edge: str) -> None:
+    lengths, places = (_shares(values, edges) for values in (sample.lengths, sample.places))
     axes.stairs(lengths, edges, fill=True, color=SECOND, alpha=0.22, zorder=2)
     axes.stairs(lengths, edges, color=SECOND, linewidth=1.4, zorder=4, label="document length")
     middles, widths = (edges[:-1] + edges[1:]) / 2, np.diff(edges) * 0.62
-    axes.bar(middles, starts, widths, color=FIRST, zorder=3, label="start of the relevant passage")
+    axes.bar(middles, places, widths, color=FIRST, zorder=3, label=f"{edge} of the relevant passage")
     axes.set_xlim(0, edges[-1])
     axes.set_xticks(edges[:: max(1, len(edges) // 6)])
     _grid(axes)
@@ -138,8 +138,8 @@ def _shares(values: Sequence[int], edges: NDArray[np.float64]) -> NDArray[np.flo
     return 100.0 * counts / max(len(values), 1)
 
 
-def _position_words(sample: PositionSample) -> str:
-    located = f"median start {median(sample.starts):,.0f}" if sample.starts else "no passage located"
+def _position_words(sample: PositionSample, edge: str) -> str:
+    located = f"median {edge} {median(sample.places):,.0f}" if sample.places else "no passage located"
     return f"{located}, median length {median(sample.lengths):,.0f}"
 
 

@@ -185,7 +185,7 @@ def paper_claims() -> tuple[Claim, ...]:
 
 @cache
 def paper_statements() -> tuple[Statement, ...]:
-    """Numbers of the running text about where relevance sits, which no table has."""
+    """Numbers of the running text that no table has."""
     return tuple(_statement(record, one) for record in map(_record, PAPERS) for one in record.get("statements", ()))
 
 
