@@ -388,7 +388,9 @@ def test_a_page_has_every_figure_the_records_allow() -> None:
     # maxp takes 3/1 and 5/2 times firstp's time: median 2.75; gains 62.5% and 100 * .375 / .5 = 75%
     assert captions["Gain against cost"] == "Points. maxp: 2.75 times, +68.8%."
     assert "2 of 3 relevant pairs located, median start 46" in captions["Where relevance sits"]
-    assert captions["Before and after"].startswith("Bars: firstp from 0.500 to 0.500; maxp from 0.812 to 0.875")
+    assert captions["Before and after"] == (
+        "Bars: firstp from 0.500 to 0.500; maxp from 0.812 to 0.875. Line at 0.375: BM25. Line at 0.200: random order."
+    )
 
 
 def test_words_and_tables_hold_no_times() -> None:

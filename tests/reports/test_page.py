@@ -91,7 +91,7 @@ def demo_sections() -> list[Section]:
         [bar.name, on_toy, Cell(bar.zero_shot.mean, detail="0.1–0.9"), Cell(bar.tuned.mean, detail="0.1–0.9"), cost]
         for bar, on_toy, cost in zip(BARS, (0.702, 0.715, 0.715, 0.709), (4.1, None, 12.2, 11.9), strict=True)
     ]
-    bars = transfer_bars(BARS, baseline=0.18, baseline_label="random order", measure="RR on toy-far")
+    bars = transfer_bars(BARS, levels={"BM25": 0.3, "random order": 0.18}, measure="RR on toy-far")
     return [
         Section("Results", ["Four rankers.", Table(columns, rows, caption="Reciprocal rank over 60 queries.")]),
         Section("Positions", [Figure(position_histograms(samples), caption="Starts and lengths.", alt="Early, late.")]),
@@ -167,7 +167,7 @@ def test_hostile_text_is_shown_and_never_run() -> None:
     evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7 * 7 }}"
     table = Table([Column(evil), Column("x")], [[evil, Cell(1.0, shown=evil, detail=evil)]], caption=evil)
     bar = TransferBar(evil, Interval(0.2, 0.1, 0.3), Interval(0.2, 0.1, 0.3))
-    bars = transfer_bars([bar], baseline=0.1, baseline_label=evil, measure=evil)
+    bars = transfer_bars([bar], levels={evil: 0.1}, measure=evil)
     section = Section(evil, [evil, table, Figure(bars, caption=evil, alt=evil)])
     page = Reader(render_page(title=evil, lead=evil, sections=[section], footer=evil))
     assert len(page.all("script")) == 1

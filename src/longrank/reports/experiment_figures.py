@@ -46,29 +46,30 @@ def _transfers(reading: Reading) -> Iterator[Figure]:
             TransferBar(row.name, _interval(reading.places[row, before]), _interval(reading.places[row, after]))
             for row in rows
         ]
-        level, label = _reference(reading, before)
+        levels = _levels(reading, before)
         svg = transfer_bars(
             bars,
-            baseline=level,
-            baseline_label=label,
+            levels=levels,
             measure=before.measure,
             trainings=(before.stage, after.stage),
         )
+        drawn = "".join(f" Line at {level:.3f}: {name}." for name, level in levels.items())
         alt = "; ".join(f"{bar.name} from {bar.zero_shot.mean:.3f} to {bar.tuned.mean:.3f}" for bar in bars)
         caption = (
             f"{before.measure} on {before.scored_on} after the trainings {before.stage} and {after.stage}, "
             "with 95% intervals over queries."
         )
-        yield Figure(svg, caption, f"Bars: {alt}.")
+        yield Figure(svg, caption, f"Bars: {alt}.{drawn}")
 
 
-def _reference(reading: Reading, column: Column) -> tuple[float, str]:
-    """Level of the dashed line: random order, else the retriever, else zero."""
-    for kind in ("random", "retriever"):
-        for row in reading.rows:
-            if row.reference == kind and (row, column) in reading.places:
-                return reading.places[row, column].mean, row.name
-    return 0.0, "zero"
+def _levels(reading: Reading, column: Column) -> dict[str, float]:
+    """What the first stage has without any ranker, and what random order would have."""
+    return {
+        row.system: reading.places[row, column].mean
+        for kind in ("retriever", "random")
+        for row in reading.rows
+        if row.reference == kind and (row, column) in reading.places
+    }
 
 
 def _interval(place: Place) -> Interval:
