@@ -13,7 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longrank.core.errors import DataError
-from longrank.reports.page import Cell, Column, Figure, Section, Table, render_page, write_page
+from longrank.reports.page import (
+    Cell,
+    Column,
+    Figure,
+    Section,
+    Table,
+    Value,
+    render_page,
+    write_page,
+)
 from longrank.reports.plots import Interval, PositionSample, TransferBar, position_histograms, transfer_bars
 from longrank.reports.svg import FIRST, SECOND
 
@@ -304,3 +313,33 @@ def test_headings_sort_the_table_and_the_phone_page_does_not_scroll_sideways(
         "marked: 1",
         "overflow: false",
     ]
+
+
+CUT = """<script>
+const cut = [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth);
+document.body.dataset.cut = cut.length;
+</script></body>"""
+
+
+def test_a_table_of_ten_columns_fits_a_laptop(
+    browse: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    names = ["system", "where", "training", "mean", "against", "its mean", "difference", "corrected p", "told apart",
+             "queries"]  # fmt: skip
+    interval = Cell(-0.051, detail="[-0.076, -0.031]")
+    row: list[Value | Cell] = [
+        "parade-transformer",
+        "nq-early RR",
+        "debiased",
+        0.225,
+        "zero-shot",
+        0.277,
+        interval,
+        0.001,
+        "yes",
+        300,
+    ]
+    table = Table([Column(name) for name in names], [row], caption="Ten columns")
+    html = render(Section("Wide", [table]))
+    free = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", html).replace("</body>", CUT)
+    assert 'data-cut="0"' in browse(free, "--window-size=1280,800", "--dump-dom").stdout
