@@ -21,7 +21,8 @@ from longrank.reports.experiment_papers import papers_beside
 from longrank.reports.experiment_reading import Reading, read_experiment, told_apart
 from longrank.reports.experiment_rows import Column, Row
 from longrank.reports.experiment_tables import changes_table, results_table, seeds_table
-from longrank.reports.experiment_words import what_it_shows
+from longrank.reports.experiment_takeaway import what_it_shows
+from longrank.reports.experiment_words import in_detail
 from longrank.reports.page import Figure
 
 FIRSTP = Row("firstp", "firstp", "tiny")
@@ -167,7 +168,7 @@ def test_one_training_a_system_is_said_to_be_one() -> None:
 def test_nothing_is_claimed_whose_interval_includes_zero(rows: list[list[float]]) -> None:
     cells = [cell("firstp" if not at else f"ranker{at}", 0, row) for at, row in enumerate(rows)]
     reading = read_experiment(experiment(*cells), draws=199)
-    for sentence in map(str, what_it_shows(reading)[:1]):
+    for sentence in map(str, in_detail(reading)[:1]):
         assert "n = 6 queries" in sentence
         for word, claimed in re.findall(r"(Above|Below) firstp: (.*?)\.(?= |$)", sentence):
             for low, high in re.findall(r"\[([+-][\d.]+), ([+-][\d.]+)\]", claimed):

@@ -17,7 +17,9 @@ from longrank.reports.page import (
     Cell,
     Column,
     Figure,
+    Folded,
     Section,
+    Statement,
     Table,
     Value,
     render_page,
@@ -244,6 +246,14 @@ def test_contrast_is_enough_in_light_dark_and_print(demo: str) -> None:
         for ground in (theme["paper"], theme["panel"]):
             assert min(contrast(theme[ink], ground) for ink in ("ink", "muted", "accent")) >= 4.5  # WCAG AA, text
         assert min(contrast(color, theme["paper"]) for color in (FIRST, SECOND)) >= 3  # WCAG AA, graphics
+
+
+def test_what_is_folded_opens_under_its_line_and_is_escaped_like_the_rest() -> None:
+    folded = Folded("In detail", ["Below <firstp>.", Statement("On toy", ["Above."])])
+    assert (
+        "<details>\n<summary>In detail</summary>\n<p>Below &lt;firstp&gt;.</p>\n"
+        '<p class="head">On toy</p>\n<ul>\n<li>Above.</li>\n</ul>\n</details>\n'
+    ) in render(Section("Words", [folded]))
 
 
 PROBE = """<script>

@@ -21,8 +21,8 @@ from longrank.reports.experiment_tables import (
     seeds_table,
     sizes_table,
 )
-from longrank.reports.experiment_words import what_it_shows
-from longrank.reports.page import Section, Statement, render_page
+from longrank.reports.experiment_takeaway import what_it_shows
+from longrank.reports.page import Folded, Section, Statement, render_page
 from longrank.reports.tables import Table, escape_markdown, to_latex, to_markdown
 
 NAMES: Mapping[str, str] = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
@@ -91,7 +91,14 @@ def report_markdown(reading: Reading) -> str:
     return "\n".join([*lines, _footer(reading)]) + "\n"
 
 
-def _listed(part: str | Statement) -> list[str]:
+def _listed(part: str | Statement | Folded) -> list[str]:
+    if isinstance(part, Folded):
+        return [
+            "",
+            f"### {escape_markdown(part.summary)}",
+            "",
+            *(line for each in part.parts for line in _listed(each)),
+        ]
     if isinstance(part, str):
         return [f"- {escape_markdown(part)}"]
     points = [f"  - {escape_markdown(point)}" for point in part.points]
