@@ -24,6 +24,7 @@ from longrank.reports.experiment_tables import changes_table, results_table, see
 from longrank.reports.experiment_takeaway import what_it_shows
 from longrank.reports.experiment_words import in_detail
 from longrank.reports.page import Figure
+from longrank.reports.svg import check_inert
 
 FIRSTP = Row("firstp", "firstp", "tiny")
 MAXP = Row("maxp", "maxp", "tiny")
@@ -419,13 +420,34 @@ def test_the_same_records_give_the_same_bytes_in_whatever_order(tmp_path: Path) 
     first, second = tmp_path / "first", tmp_path / "second"
     write_result(first, rich())
     write_result(second, rich())
-    one, other = write_reports(first), write_reports(second)
+    one, _ = write_reports(first), write_reports(second)
     assert {name: path.name for name, path in one.items()} == dict(NAMES)
-    for name in NAMES:
-        assert one[name].read_bytes() == other[name].read_bytes()
+    for path in sorted(each.relative_to(first) for each in first.rglob("*") if each.is_file()):
+        assert (first / path).read_bytes() == (second / path).read_bytes()
     backwards = read_experiment(ExperimentResult(rich().about, (*HAND[2:], *HAND[:2])))
     forwards = read_experiment(experiment(*HAND))
     assert backwards.against[MAXP, FAR]["a"].interval == forwards.against[MAXP, FAR]["a"].interval
+
+
+def test_markdown_shows_its_figures_from_small_files_beside_it(tmp_path: Path) -> None:
+    write_result(tmp_path, rich())
+    text = write_reports(tmp_path, formats=["md"])["md"].read_text(encoding="utf-8")
+    shown = re.findall(r"!\[([^\]]+)\]\(figures/([\w-]+\.svg)\)", text)
+    # the figure of costs is of run-times, which are never the same twice
+    assert [name for _, name in shown] == ["one-training-against-another-1.svg", "where-relevance-sits-1.svg"]
+    assert shown[0][0].startswith("Bars: firstp from 0.500")
+    files = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "figures").iterdir()}
+    assert files.keys() == {name for _, name in shown}
+    for svg in files.values():
+        check_inert(svg)
+        assert 'xmlns="http://www.w3.org/2000/svg"' in svg, "else no browser shows it as an image"
+        assert len(svg) < 60_000
+
+
+def test_the_page_alone_needs_no_files_of_figures(tmp_path: Path) -> None:
+    write_result(tmp_path, rich())
+    write_reports(tmp_path, formats=["html", "latex"])
+    assert not (tmp_path / "figures").exists()
 
 
 def test_latex_and_markdown_are_escaped_and_complete() -> None:
