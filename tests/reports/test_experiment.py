@@ -457,6 +457,7 @@ def test_latex_and_markdown_are_escaped_and_complete() -> None:
     assert r"0.812$^{a}$" in latex or r"\textbf{0.812}$^{a}$" in latex
     assert r"+62.5\%" in latex
     assert r"\label{tab:50-of-r-d-1}" in latex
+    assert r"\caption{\textbf{Results.} Means over queries" in latex
     assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 2  # results and seeds
     assert "| maxp | **0.812**<sup>a</sup> (" in markdown
     assert markdown.startswith("# 50% of R&D\n")

@@ -24,7 +24,7 @@ from longrank.reports.experiment_tables import (
 )
 from longrank.reports.experiment_takeaway import what_it_shows
 from longrank.reports.page import Figure, Folded, Part, Section, Statement, render_page
-from longrank.reports.tables import Table, escape_markdown, to_latex, to_markdown
+from longrank.reports.tables import LATEX_NEEDS, Table, escape_markdown, to_latex, to_markdown
 
 NAMES: Mapping[str, str] = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
 FIGURES = "figures"  # folder of the drawings that the Markdown shows
@@ -149,15 +149,15 @@ def _pictures(chapter: Chapter) -> list[str]:
 
 
 def report_latex(reading: Reading, chapters: Sequence[Chapter]) -> str:
-    r"""The tables as LaTeX for ``\usepackage{booktabs}``, each with a label made of the title."""
+    """The tables as LaTeX, each captioned with its heading and labelled by the title."""
     slug = _slug(title(reading))
     tables = [chapter for chapter in chapters if chapter.table is not None]
     parts = [
-        to_latex(chapter.table, label=f"tab:{slug}-{number}")
+        to_latex(chapter.table, label=f"tab:{slug}-{number}", heading=chapter.heading)
         for number, chapter in enumerate(tables, start=1)
         if chapter.table is not None
     ]
-    return "\n".join([f"% {title(reading)}", f"% {_footer(reading)}", *parts])
+    return "\n".join([f"% {title(reading)}", f"% {_footer(reading)}", f"% {LATEX_NEEDS}", *parts])
 
 
 def _slug(text: str) -> str:
