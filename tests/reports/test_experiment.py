@@ -21,8 +21,10 @@ from longrank.reports.experiment_paper_tables import papers_beside
 from longrank.reports.experiment_reading import Reading, read_experiment, told_apart
 from longrank.reports.experiment_rows import Column, Row
 from longrank.reports.experiment_tables import changes_table, results_table, seeds_table
-from longrank.reports.experiment_words import what_it_shows
+from longrank.reports.experiment_takeaway import what_it_shows
+from longrank.reports.experiment_words import in_detail
 from longrank.reports.page import Figure
+from longrank.reports.svg import check_inert
 from longrank.reports.tables import Table
 
 FIRSTP = Row("firstp", "firstp", "tiny")
@@ -168,7 +170,7 @@ def test_one_training_a_system_is_said_to_be_one() -> None:
 def test_nothing_is_claimed_whose_interval_includes_zero(rows: list[list[float]]) -> None:
     cells = [cell("firstp" if not at else f"ranker{at}", 0, row) for at, row in enumerate(rows)]
     reading = read_experiment(experiment(*cells), draws=199)
-    for sentence in map(str, what_it_shows(reading)[:1]):
+    for sentence in map(str, in_detail(reading)[:1]):
         assert "n = 6 queries" in sentence
         for word, claimed in re.findall(r"(Above|Below) firstp: (.*?)\.(?= |$)", sentence):
             for low, high in re.findall(r"\[([+-][\d.]+), ([+-][\d.]+)\]", claimed):
@@ -413,7 +415,9 @@ def test_a_page_has_every_figure_the_records_allow() -> None:
     # maxp takes 3/1 and 5/2 times firstp's time: median 2.75; gains 62.5% and 100 * .375 / .5 = 75%
     assert captions["Gain against cost"] == "Points. maxp: 2.75 times, +68.8%."
     assert "2 of 3 relevant pairs located, median start 46" in captions["Where relevance sits"]
-    assert captions["Before and after"].startswith("Bars: firstp from 0.500 to 0.500; maxp from 0.812 to 0.875")
+    assert captions["Before and after"] == (
+        "Bars: firstp from 0.500 to 0.500; maxp from 0.812 to 0.875. Line at 0.375: BM25. Line at 0.200: random order."
+    )
 
 
 def test_words_and_tables_hold_no_times() -> None:
@@ -441,13 +445,34 @@ def test_the_same_records_give_the_same_bytes_in_whatever_order(tmp_path: Path) 
     first, second = tmp_path / "first", tmp_path / "second"
     write_result(first, rich())
     write_result(second, rich())
-    one, other = write_reports(first), write_reports(second)
+    one, _ = write_reports(first), write_reports(second)
     assert {name: path.name for name, path in one.items()} == dict(NAMES)
-    for name in NAMES:
-        assert one[name].read_bytes() == other[name].read_bytes()
+    for path in sorted(each.relative_to(first) for each in first.rglob("*") if each.is_file()):
+        assert (first / path).read_bytes() == (second / path).read_bytes()
     backwards = read_experiment(ExperimentResult(rich().about, (*HAND[2:], *HAND[:2])))
     forwards = read_experiment(experiment(*HAND))
     assert backwards.against[MAXP, FAR]["a"].interval == forwards.against[MAXP, FAR]["a"].interval
+
+
+def test_markdown_shows_its_figures_from_small_files_beside_it(tmp_path: Path) -> None:
+    write_result(tmp_path, rich())
+    text = write_reports(tmp_path, formats=["md"])["md"].read_text(encoding="utf-8")
+    shown = re.findall(r"!\[([^\]]+)\]\(figures/([\w-]+\.svg)\)", text)
+    # the figure of costs is of run-times, which are never the same twice
+    assert [name for _, name in shown] == ["one-training-against-another-1.svg", "where-relevance-sits-1.svg"]
+    assert shown[0][0].startswith("Bars: firstp from 0.500")
+    files = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "figures").iterdir()}
+    assert files.keys() == {name for _, name in shown}
+    for svg in files.values():
+        check_inert(svg)
+        assert 'xmlns="http://www.w3.org/2000/svg"' in svg, "else no browser shows it as an image"
+        assert len(svg) < 60_000
+
+
+def test_the_page_alone_needs_no_files_of_figures(tmp_path: Path) -> None:
+    write_result(tmp_path, rich())
+    write_reports(tmp_path, formats=["html", "latex"])
+    assert not (tmp_path / "figures").exists()
 
 
 def test_latex_and_markdown_are_escaped_and_complete() -> None:
@@ -457,6 +482,7 @@ def test_latex_and_markdown_are_escaped_and_complete() -> None:
     assert r"0.812$^{a}$" in latex or r"\textbf{0.812}$^{a}$" in latex
     assert r"+62.5\%" in latex
     assert r"\label{tab:50-of-r-d-1}" in latex
+    assert r"\caption{\textbf{Results.} Means over queries" in latex
     assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 2  # results and seeds
     assert "| maxp | **0.812**<sup>a</sup> (" in markdown
     assert markdown.startswith("# 50% of R&D\n")

@@ -13,7 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longrank.core.errors import DataError
-from longrank.reports.page import Cell, Column, Figure, Section, Table, render_page, write_page
+from longrank.reports.page import (
+    Cell,
+    Column,
+    Figure,
+    Folded,
+    Section,
+    Statement,
+    Table,
+    Value,
+    render_page,
+    write_page,
+)
 from longrank.reports.plots import Interval, PositionSample, TransferBar, position_histograms, transfer_bars
 from longrank.reports.svg import FIRST, SECOND
 
@@ -91,7 +102,7 @@ def demo_sections() -> list[Section]:
         [bar.name, on_toy, Cell(bar.zero_shot.mean, detail="0.1–0.9"), Cell(bar.tuned.mean, detail="0.1–0.9"), cost]
         for bar, on_toy, cost in zip(BARS, (0.702, 0.715, 0.715, 0.709), (4.1, None, 12.2, 11.9), strict=True)
     ]
-    bars = transfer_bars(BARS, baseline=0.18, baseline_label="random order", measure="RR on toy-far")
+    bars = transfer_bars(BARS, levels={"BM25": 0.3, "random order": 0.18}, measure="RR on toy-far")
     return [
         Section("Results", ["Four rankers.", Table(columns, rows, caption="Reciprocal rank over 60 queries.")]),
         Section("Positions", [Figure(position_histograms(samples), caption="Starts and lengths.", alt="Early, late.")]),
@@ -167,7 +178,7 @@ def test_hostile_text_is_shown_and_never_run() -> None:
     evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7 * 7 }}"
     table = Table([Column(evil), Column("x")], [[evil, Cell(1.0, shown=evil, detail=evil)]], caption=evil)
     bar = TransferBar(evil, Interval(0.2, 0.1, 0.3), Interval(0.2, 0.1, 0.3))
-    bars = transfer_bars([bar], baseline=0.1, baseline_label=evil, measure=evil)
+    bars = transfer_bars([bar], levels={evil: 0.1}, measure=evil)
     section = Section(evil, [evil, table, Figure(bars, caption=evil, alt=evil)])
     page = Reader(render_page(title=evil, lead=evil, sections=[section], footer=evil))
     assert len(page.all("script")) == 1
@@ -237,6 +248,14 @@ def test_contrast_is_enough_in_light_dark_and_print(demo: str) -> None:
         assert min(contrast(color, theme["paper"]) for color in (FIRST, SECOND)) >= 3  # WCAG AA, graphics
 
 
+def test_what_is_folded_opens_under_its_line_and_is_escaped_like_the_rest() -> None:
+    folded = Folded("In detail", ["Below <firstp>.", Statement("On toy", ["Above."])])
+    assert (
+        "<details>\n<summary>In detail</summary>\n<p>Below &lt;firstp&gt;.</p>\n"
+        '<p class="head">On toy</p>\n<ul>\n<li>Above.</li>\n</ul>\n</details>\n'
+    ) in render(Section("Words", [folded]))
+
+
 PROBE = """<script>
 const buttons = document.querySelectorAll("th button");
 const column = (at) => [...document.querySelectorAll("tbody tr")].map((row) => row.cells[at].dataset.key).join(" ");
@@ -304,3 +323,33 @@ def test_headings_sort_the_table_and_the_phone_page_does_not_scroll_sideways(
         "marked: 1",
         "overflow: false",
     ]
+
+
+CUT = """<script>
+const cut = [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth);
+document.body.dataset.cut = cut.length;
+</script></body>"""
+
+
+def test_a_table_of_ten_columns_fits_a_laptop(
+    browse: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    names = ["system", "where", "training", "mean", "against", "its mean", "difference", "corrected p", "told apart",
+             "queries"]  # fmt: skip
+    interval = Cell(-0.051, detail="[-0.076, -0.031]")
+    row: list[Value | Cell] = [
+        "parade-transformer",
+        "nq-early RR",
+        "debiased",
+        0.225,
+        "zero-shot",
+        0.277,
+        interval,
+        0.001,
+        "yes",
+        300,
+    ]
+    table = Table([Column(name) for name in names], [row], caption="Ten columns")
+    html = render(Section("Wide", [table]))
+    free = re.sub(r"script-src '[^']*'", "script-src 'unsafe-inline'", html).replace("</body>", CUT)
+    assert 'data-cut="0"' in browse(free, "--window-size=1280,800", "--dump-dom").stdout

@@ -21,7 +21,7 @@ BARS = (
 
 
 def bars_svg(rows: tuple[TransferBar, ...] = BARS, *, label: str = "random order") -> str:
-    return transfer_bars(rows, baseline=0.2, baseline_label=label, measure="RR")
+    return transfer_bars(rows, levels={label: 0.2}, measure="RR")
 
 
 def drawn(svg: str, wanted: str) -> list[list[tuple[float, float]]]:
@@ -76,6 +76,21 @@ def test_transfer_bars_are_as_high_as_their_means_and_share_a_scale_with_the_bas
     assert {"firstp", "maxp", "RR", "random order", "zero-shot", "fine-tuned", "0.60"} <= set(words(svg))
 
 
+def test_every_level_has_a_line_of_its_own_dashes_and_a_name() -> None:
+    svg = transfer_bars(BARS, levels={"BM25": 0.4, "random order": 0.2}, measure="RR")
+    lines = drawn(svg, "stroke-dasharray")
+    tops = [min(y for _, y in bar) for bar in drawn(svg, f"stroke: {SECOND}")]  # 0.2 and 0.4
+    assert sorted(line[0][1] for line in lines) == pytest.approx(sorted(tops), abs=1e-4)
+    assert len(set(re.findall(r"stroke-dasharray: ([\d., ]+)", svg))) == 2
+    assert {"BM25", "random order"} <= set(words(svg))
+
+
+def test_a_level_above_every_bar_is_inside_the_figure() -> None:
+    svg = transfer_bars(BARS, levels={"BM25": 0.95}, measure="RR")
+    (line,) = drawn(svg, "stroke-dasharray")
+    assert 0 < line[0][1] < min(y for bar in drawn(svg, f"fill: {FIRST}") for _, y in bar)
+
+
 def test_many_rankers_keep_all_their_names_and_leave_the_numbers_to_the_table() -> None:
     rows = tuple(replace(BARS[1], name=f"ranker-{at}") for at in range(11))
     text = words(bars_svg(rows))
@@ -104,12 +119,12 @@ def test_the_same_numbers_give_the_same_bytes_in_another_process() -> None:
     code = (
         "from longrank.reports.plots import *\n"
         "bar = TransferBar('maxp', Interval(0.4, 0.3, 0.5), Interval(0.6, 0.5, 0.7))\n"
-        "svg = transfer_bars([bar], baseline=0.2, baseline_label='random', measure='RR')\n"
+        "svg = transfer_bars([bar], levels={'random': 0.2}, measure='RR')\n"
         "svg += position_histograms({'toy': PositionSample([3, 5], [60, 200])})\n"
         "import sys; sys.stdout.write(svg)\n"
     )
     elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    here = transfer_bars(BARS[1:], baseline=0.2, baseline_label="random", measure="RR")
+    here = transfer_bars(BARS[1:], levels={"random": 0.2}, measure="RR")
     here += position_histograms({"toy": PositionSample([3, 5], [60, 200])})
     assert elsewhere == here
 
@@ -128,7 +143,7 @@ def test_importing_the_reports_loads_neither_matplotlib_nor_jinja() -> None:
     ("make", "reason"),
     [
         (lambda: position_histograms({}), "at least one collection"),
-        (lambda: transfer_bars([], baseline=0, baseline_label="r", measure="RR"), "at least one ranker"),
+        (lambda: transfer_bars([], levels={"r": 0}, measure="RR"), "at least one ranker"),
         (lambda: PositionSample([1], []), "at least one document length"),
         (lambda: PositionSample([-1], [5]), "negative"),
         (lambda: TransferBar("x", Interval(0.5, 0.6, 0.7), Interval(0.5, 0.4, 0.6)), "does not hold its mean 0.5"),

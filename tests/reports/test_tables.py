@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,6 +80,58 @@ def test_a_label_and_odd_letters_survive_latex() -> None:
     assert r"a\textasciitilde{}b & c\textasciicircum{}2 \\" in text
     assert r"x\textbackslash{}y\{z\} & 1 \\" in text
     assert r"\label{tab:x}" in text
+
+
+def grid(rows: int, columns: int, width: int = 5) -> Table:
+    """A table of so many rows and columns, its cells as wide as asked for."""
+    cells = tuple(Cell("[x]" if not at else "1" * width, "a" if at else "") for at in range(columns))
+    return Table(tuple(f"c{at}" for at in range(columns)), (cells,) * rows, ("Means & 95% intervals.",))
+
+
+SHAPES = {"small": grid(3, 3), "wide": grid(3, 9, 20), "long": grid(60, 3), "long and wide": grid(60, 9, 20)}
+
+
+def test_many_rows_become_a_longtable_whose_head_is_repeated_and_whose_caption_names_it() -> None:
+    text = tables.to_latex(SHAPES["long"], label="tab:x", heading="What seeds change")
+    assert r"\begin{table}" not in text
+    head = "c0 & c1 & c2 \\\\\n\\midrule\n\\end"
+    assert (text.count(head + "firsthead"), text.count(head + "head")) == (1, 1)
+    assert r"\caption{\textbf{What seeds change.} Means \& 95\% intervals.}" in text
+    assert text.index(r"\label{tab:x}") < text.index(r"\endfirsthead")
+
+
+def test_a_table_too_wide_for_the_page_is_shrunk_or_turned_and_others_need_booktabs_alone() -> None:
+    written = {name: tables.to_latex(table) for name, table in SHAPES.items()}
+    assert [name for name, text in written.items() if "resizebox" in text] == ["wide"]
+    assert [name for name, text in written.items() if "landscape" in text] == ["long and wide"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_row_of_every_shape_has_as_many_cells_as_columns_and_braces_balance(shape: str) -> None:
+    table = SHAPES[shape]
+    text = tables.to_latex(table, label="tab:x", heading="A & B")
+    environments = re.findall(r"\\(begin|end)\{(\w+)\}", text)
+    assert [name for kind, name in environments if kind == "begin"] == [
+        name for kind, name in reversed(environments) if kind == "end"
+    ]
+    bare = re.sub(r"\\[{}\\]", "", text)
+    assert bare.count("{") == bare.count("}")
+    lines = [line for line in text.splitlines() if line.endswith(r" \\")]
+    assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in lines} == {len(table.headings)}
+    assert sum(line.startswith("{[}x] &") for line in lines) == len(table.rows)
+
+
+def test_latex_compiles_where_an_engine_is_installed(tmp_path: Path) -> None:
+    engine = next(filter(None, map(shutil.which, ("pdflatex", "lualatex", "xelatex", "tectonic"))), None)
+    if engine is None:
+        pytest.skip("no LaTeX engine is installed to compile the tables with")
+    body = "\n".join(tables.to_latex(table, label=f"tab:{name}", heading="A & B") for name, table in SHAPES.items())
+    text = f"\\documentclass{{article}}\n{tables.LATEX_NEEDS}\n\\begin{{document}}\n{body}\\end{{document}}\n"
+    (tmp_path / "tables.tex").write_text(text, encoding="utf-8")
+    flags = [] if engine.endswith("tectonic") else ["-interaction=nonstopmode", "-halt-on-error"]
+    done = subprocess.run([engine, *flags, "tables.tex"], cwd=tmp_path, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "tables.pdf").is_file()
 
 
 @pytest.mark.parametrize("write", [tables.to_text, tables.to_markdown, tables.to_latex])

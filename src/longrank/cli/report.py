@@ -28,8 +28,8 @@ def report(
 ) -> None:
     """Write an experiment's tables, figures and what they show.
 
-    Beside the records: report.html (one file, no outside request), report.md and report.tex. The same records give the
-    same bytes.
+    Beside the records: report.html (one file, no outside request), report.md with its figures in figures/, and
+    report.tex. The same records give the same bytes.
 
     longrank report results/far-relevant --baseline maxp
     """

@@ -67,13 +67,14 @@ def write_demo_page(path: Path, result: DemoResult) -> None:
     )
     positions = {name: PositionSample(starts, lengths) for name, (starts, lengths) in result.positions.items()}
     bars = [TransferBar(row.ranker, _interval(row.far_zero_shot), _interval(row.far_tuned)) for row in result.rows]
+    levels = {"BM25, as retrieved": result.bm25[1].mean, "random order": result.random[1]}
     sections = [
         Section("Which rankers find evidence that comes late?", [table, *reading(result)]),
         Section(
             "Zero-shot against fine-tuned",
             [
                 Figure(
-                    transfer_bars(bars, baseline=result.random[1], baseline_label="random order", measure="RR"),
+                    transfer_bars(bars, levels=levels, measure="RR"),
                     "Reciprocal rank on toy-far before and after fine-tuning there.",
                     "Bars of reciprocal rank for each ranker, zero-shot and fine-tuned, with intervals.",
                 )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from longrank.core.disk import write_atomic
 from longrank.core.errors import DataError, SettingsError
@@ -21,12 +22,13 @@ from longrank.reports.experiment_tables import (
     seeds_table,
     sizes_table,
 )
+from longrank.reports.experiment_takeaway import what_it_shows
 from longrank.reports.experiment_transfer import transfer_beside
-from longrank.reports.experiment_words import what_it_shows
-from longrank.reports.page import Section, Statement, render_page
-from longrank.reports.tables import Table, escape_markdown, to_latex, to_markdown
+from longrank.reports.page import Figure, Folded, Part, Section, Statement, render_page
+from longrank.reports.tables import LATEX_NEEDS, Table, escape_markdown, to_latex, to_markdown
 
 NAMES: Mapping[str, str] = {"html": "report.html", "md": "report.md", "latex": "report.tex"}
+FIGURES = "figures"  # folder of the drawings that the Markdown shows
 _COSTS = "Gain against cost"
 _CHANGES = "One training against another"
 _AUDITS = "Do the rankers read to the end?"
@@ -36,12 +38,27 @@ _FOUND = "Which first stage found the relevant documents"
 _DRAWN = {_CHANGES: "Before and after", _AUDITS: "By position", _COSTS: _COSTS, _PLACES: _PLACES, _FOUND: _FOUND}
 
 
+class Chapter(NamedTuple):
+    """A heading with figures and, but for sweeps, the table they belong to; its figures' files by name."""
+
+    heading: str
+    figures: Sequence[Part]
+    table: Table | None
+
+    @property
+    def files(self) -> dict[str, Figure]:
+        """Figures that the same experiment draws the same: run-times never are."""
+        drawn = [] if self.heading == _COSTS else [part for part in self.figures if isinstance(part, Figure)]
+        return {f"{_slug(self.heading)}-{number}.svg": figure for number, figure in enumerate(drawn, start=1)}
+
+
 def write_reports(
     folder: Path, *, formats: Sequence[str] = tuple(NAMES), baseline: str | None = None
 ) -> dict[str, Path]:
     """Write the reports of the experiment whose records are in ``folder`` beside them; gives their paths.
 
-    ``baseline`` is the label of the ranker that gains refer to, FirstP unless said otherwise.
+    ``baseline`` is the label of the ranker that gains refer to, FirstP unless said otherwise. The figures of the
+    Markdown are files of their own, in ``figures``.
     """
     unknown = next((name for name in formats if name not in NAMES), None)
     if unknown is not None:
@@ -51,7 +68,8 @@ def write_reports(
         raise DataError(f"{folder} holds no finished cell, so there is nothing to report; run the experiment first")
     try:
         reading = read_experiment(result, baseline=baseline)
-        pages = {folder / NAMES[name]: render(reading, name) for name in formats}
+        chapters = report_chapters(reading)
+        pages = {folder / NAMES[name]: _MAKERS[name](reading, chapters) for name in formats}
     except (KeyError, TypeError, ValueError) as error:
         lack = f"{type(error).__name__}: {error}"
         raise DataError(
@@ -59,13 +77,27 @@ def write_reports(
         ) from error
     for path, page in pages.items():
         write_atomic(path, page)
+    if "md" in formats:
+        for chapter in chapters:
+            for name, figure in chapter.files.items():
+                write_atomic(folder / FIGURES / name, figure.svg + "\n")
     return dict(zip(formats, pages, strict=True))
 
 
 def render(reading: Reading, name: str) -> str:
     """The report in one format."""
-    makers = {"html": report_page, "md": report_markdown, "latex": report_latex}
-    return makers[name](reading)
+    return _MAKERS[name](reading, report_chapters(reading))
+
+
+def report_chapters(reading: Reading) -> list[Chapter]:
+    """Every table and figure the records allow, in reading order."""
+    figures = {section.heading: section.parts for section in figure_sections(reading)}
+    chapters = []
+    for heading, table in report_tables(reading).items():
+        chapters.append(Chapter(heading, figures.pop(_DRAWN.get(heading, ""), ()), table))
+        if heading == "Results" and "Sensitivity" in figures:
+            chapters.append(Chapter("Sensitivity", figures.pop("Sensitivity"), None))
+    return [*chapters, *(Chapter(heading, parts, None) for heading, parts in figures.items())]
 
 
 def report_tables(reading: Reading) -> dict[str, Table]:
@@ -86,50 +118,74 @@ def report_tables(reading: Reading) -> dict[str, Table]:
     return {heading: table for heading, table in found.items() if table is not None}
 
 
-def report_markdown(reading: Reading) -> str:
-    """The report in GitHub's Markdown: words and tables; figures are the page's."""
+def report_markdown(reading: Reading, chapters: Sequence[Chapter]) -> str:
+    """The report in GitHub's Markdown: words, tables, and figures as files beside it."""
     about = str(reading.result.about.get("about", "")).strip()
     lines = [f"# {escape_markdown(title(reading))}", "", *([escape_markdown(about), ""] if about else [])]
     shown = what_it_shows(reading)
     if shown:
         lines += ["## What this shows", "", *(line for part in shown for line in _listed(part)), ""]
-    for heading, table in report_tables(reading).items():
-        lines += [f"## {heading}", "", to_markdown(table)]
+    for chapter in chapters:
+        body = [*_pictures(chapter), *([to_markdown(chapter.table)] if chapter.table else [])]
+        lines += [f"## {chapter.heading}", "", *body] if body else []
     return "\n".join([*lines, _footer(reading)]) + "\n"
 
 
-def _listed(part: str | Statement) -> list[str]:
+def _listed(part: str | Statement | Folded) -> list[str]:
+    if isinstance(part, Folded):
+        return [
+            "",
+            f"### {escape_markdown(part.summary)}",
+            "",
+            *(line for each in part.parts for line in _listed(each)),
+        ]
     if isinstance(part, str):
         return [f"- {escape_markdown(part)}"]
     points = [f"  - {escape_markdown(point)}" for point in part.points]
     return [f"- **{escape_markdown(part.head)}**", *points]
 
 
-def report_latex(reading: Reading) -> str:
-    r"""The tables as LaTeX for ``\usepackage{booktabs}``, each with a label made of the title."""
-    slug = re.sub(r"[^a-z0-9]+", "-", title(reading).casefold()).strip("-")
-    tables = report_tables(reading).values()
-    parts = [to_latex(table, label=f"tab:{slug}-{number}") for number, table in enumerate(tables, start=1)]
-    return "\n".join([f"% {title(reading)}", f"% {_footer(reading)}", *parts])
+def _pictures(chapter: Chapter) -> list[str]:
+    """Each figure and its caption."""
+    pictures = [
+        (f"![{escape_markdown(figure.alt)}]({FIGURES}/{name})", "", escape_markdown(figure.caption), "")
+        for name, figure in chapter.files.items()
+    ]
+    words = [(escape_markdown(part), "") for part in chapter.figures if isinstance(part, str)]
+    return [line for lines in (*pictures, *words) for line in lines]
 
 
-def report_page(reading: Reading) -> str:
+def report_latex(reading: Reading, chapters: Sequence[Chapter]) -> str:
+    """The tables as LaTeX, each captioned with its heading and labelled by the title."""
+    slug = _slug(title(reading))
+    tables = [chapter for chapter in chapters if chapter.table is not None]
+    parts = [
+        to_latex(chapter.table, label=f"tab:{slug}-{number}", heading=chapter.heading)
+        for number, chapter in enumerate(tables, start=1)
+        if chapter.table is not None
+    ]
+    return "\n".join([f"% {title(reading)}", f"% {_footer(reading)}", f"% {LATEX_NEEDS}", *parts])
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")
+
+
+def report_page(reading: Reading, chapters: Sequence[Chapter]) -> str:
     """The report as one HTML page that needs nothing else."""
     sections = [Section("What this shows", what_it_shows(reading))]
-    figures = {section.heading: section for section in figure_sections(reading)}
-    for heading, table in report_tables(reading).items():
-        drawn = figures.pop(_DRAWN.get(heading, ""), None)
-        sections.append(
-            Section(heading, [*(drawn.parts if drawn else ()), on_page(table, caption=" ".join(table.notes))])
-        )
-        if heading == "Results" and "Sensitivity" in figures:
-            sections.append(figures.pop("Sensitivity"))
+    for chapter in chapters:
+        tables = [on_page(chapter.table, caption=" ".join(chapter.table.notes))] if chapter.table else []
+        sections.append(Section(chapter.heading, [*chapter.figures, *tables]))
     return render_page(
         title=title(reading),
         lead=str(reading.result.about.get("about", "")).strip() or _made_of(reading),
-        sections=[section for section in (*sections, *figures.values()) if section.parts],
+        sections=[section for section in sections if section.parts],
         footer=_footer(reading),
     )
+
+
+_MAKERS = {"html": report_page, "md": report_markdown, "latex": report_latex}
 
 
 def title(reading: Reading) -> str:

@@ -11,7 +11,6 @@ from longrank.reports.experiment_audits import audit_figure
 from longrank.reports.experiment_found import found_figures
 from longrank.reports.experiment_reading import Place, Reading
 from longrank.reports.experiment_rows import Column, Row, Setting
-from longrank.reports.experiment_words import main_columns
 from longrank.reports.heat_map import heat_map, sweep_lines
 from longrank.reports.page import Figure, Part, Section
 from longrank.reports.plots import Interval, PositionSample, TransferBar, position_histograms, transfer_bars
@@ -40,35 +39,36 @@ def _transfers(reading: Reading) -> Iterator[Figure]:
     """Two bars a system for each pair of trainings of a collection."""
     for before, after in dict.fromkeys((change.before, change.after) for change in reading.changes):
         rows = [c.row for c in reading.changes if (c.before, c.after) == (before, after)]
-        if before not in main_columns(reading):
+        if before not in reading.main_columns:
             continue
         bars = [
             TransferBar(row.name, _interval(reading.places[row, before]), _interval(reading.places[row, after]))
             for row in rows
         ]
-        level, label = _reference(reading, before)
+        levels = _levels(reading, before)
         svg = transfer_bars(
             bars,
-            baseline=level,
-            baseline_label=label,
+            levels=levels,
             measure=before.measure,
             trainings=(before.stage, after.stage),
         )
+        drawn = "".join(f" Line at {level:.3f}: {name}." for name, level in levels.items())
         alt = "; ".join(f"{bar.name} from {bar.zero_shot.mean:.3f} to {bar.tuned.mean:.3f}" for bar in bars)
         caption = (
             f"{before.measure} on {before.scored_on} after the trainings {before.stage} and {after.stage}, "
             "with 95% intervals over queries."
         )
-        yield Figure(svg, caption, f"Bars: {alt}.")
+        yield Figure(svg, caption, f"Bars: {alt}.{drawn}")
 
 
-def _reference(reading: Reading, column: Column) -> tuple[float, str]:
-    """Level of the dashed line: random order, else the retriever, else zero."""
-    for kind in ("random", "retriever"):
-        for row in reading.rows:
-            if row.reference == kind and (row, column) in reading.places:
-                return reading.places[row, column].mean, row.name
-    return 0.0, "zero"
+def _levels(reading: Reading, column: Column) -> dict[str, float]:
+    """What the first stage has without any ranker, and what random order would have."""
+    return {
+        row.system: reading.places[row, column].mean
+        for kind in ("retriever", "random")
+        for row in reading.rows
+        if row.reference == kind and (row, column) in reading.places
+    }
 
 
 def _interval(place: Place) -> Interval:
@@ -81,7 +81,7 @@ def _interval(place: Place) -> Interval:
 
 
 def _sweeps(reading: Reading) -> list[Part]:
-    columns = main_columns(reading)
+    columns = reading.main_columns
     if len(reading.swept) == 1:
         figures = [figure for column in columns for figure in _lines(reading, column, reading.swept[0])]
     elif len(reading.swept) == 2:

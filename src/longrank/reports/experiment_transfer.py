@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from longrank.evaluation.papers.tables import Statement, paper_statements
 from longrank.reports.experiment_reading import Change, Reading
-from longrank.reports.experiment_words import signed
-from longrank.reports.tables import Cell, Table
+from longrank.reports.tables import Cell, Table, signed
 
 # what a statement is about: its collection -> our query sets, its words -> labels of our rankers begin so
 _SETS: Mapping[str, tuple[str, ...]] = {"trec-dl-2019-2020": ("trec-dl-2019", "trec-dl-2020")}

@@ -1,38 +1,39 @@
 """What an experiment shows, in sentences made from its statistics: nothing is claimed that a test does not bear out."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 from longrank.evaluation.comparison import Estimate
 from longrank.evaluation.significance import CORRECTION_NAMES, FEWEST_QUERIES, TEST_NAMES
 from longrank.experiments.records import ExperimentResult
 from longrank.positions.gold import SNIPPETS
-from longrank.reports.experiment_audits import audit_statements
-from longrank.reports.experiment_reading import Change, Place, Reading, told_apart
+from longrank.reports.experiment_reading import Change, Reading, told_apart
 from longrank.reports.experiment_rows import Column, Row
+from longrank.reports.experiment_shifts import shifts
 from longrank.reports.page import Statement
 from longrank.reports.tables import signed
 
 _FEW_QUERIES = 30
-_NAMED = 4  # systems named in one sentence; the rest are counted
 
 
-def what_it_shows(reading: Reading) -> list[str | Statement]:
+def in_detail(reading: Reading) -> list[str | Statement]:
     """Statements on each column of the first measure, then on changes between trainings, then the cautions."""
-    columns = main_columns(reading)
+    columns = reading.main_columns
     found = [statement for column in columns for statement in _on_column(reading, column)]
-    found += [_on_changes(reading, after) for after in columns if _changes(reading, after)]
-    found += [*audit_statements(reading.result), *_on_positions(reading.result)]
-    return [*_unfinished(reading), *found, *_cautions(reading)]
+    found += [_on_training(reading, after) for after in columns if changes_to(reading.changes, after)]
+    moved = shifts(reading, columns)
+    found += [_on_shift(reading, changes_to(moved, after)) for after in columns if changes_to(moved, after)]
+    return [*found, *_on_positions(reading.result), *_cautions(reading)]
 
 
-def main_columns(reading: Reading) -> list[Column]:
-    """The columns of each collection's first measure, which the sentences and figures are about."""
-    first: dict[str, str] = {}
-    for column in reading.columns:
-        first.setdefault(column.scored_on, column.measure)
-    return [column for column in reading.columns if first[column.scored_on] == column.measure]
+def row_words(reading: Reading, row: Row) -> str:
+    """The system and its point of a sweep, as a person would say it."""
+    last = [label.rpartition(".")[2] for label in reading.settings]
+    short = {label: end if last.count(end) == 1 else label for label, end in zip(reading.settings, last, strict=True)}
+    points = [f"{re.sub('[._]', ' ', short[label])} {value}" for label, value in row.settings]
+    return f"{row.system} at {' and '.join(points)}" if points else row.system
 
 
 def how_tested(reading: Reading) -> str:
@@ -47,6 +48,21 @@ def how_tested(reading: Reading) -> str:
     )
 
 
+def changes_to(changes: Sequence[Change], after: Column) -> list[Change]:
+    """Those that end in the column."""
+    return [change for change in changes if change.after == after]
+
+
+def sample(queries: Iterable[int], seeds: Iterable[int]) -> str:
+    """How many queries and seeds stand behind a statement.
+
+    >>> sample([50, 300], [1])
+    'n = 50 to 300 queries, 1 seed'
+    """
+    asked, sown = set(queries), set(seeds)
+    return f"n = {count_range(asked)} {'query' if asked == {1} else 'queries'}, {count_range(sown)} {_plural(sown)}"
+
+
 def _on_column(reading: Reading, column: Column) -> list[Statement]:
     """One statement a column: what is above and below the first baseline, and what does not beat the others."""
     families: dict[str, dict[Row, Estimate]] = {}
@@ -56,49 +72,45 @@ def _on_column(reading: Reading, column: Column) -> list[Statement]:
     if not families:
         return []
     first, *others = sorted(families)
-    parts = _family(reading.baselines[first], families[first])
+    parts = _family(reading, reading.baselines[first], families[first])
     for letter in others:
-        parts += _short_of(reading.baselines[letter], families[letter])
+        parts += _short_of(reading, reading.baselines[letter], families[letter])
     places = [reading.places[row, column] for family in families.values() for row in family]
-    return [Statement(f"{reading.heading(column)} ({_sample(places)})", _points(parts))]
+    tried = sample((place.queries for place in places), (place.seeds for place in places))
+    return [Statement(f"{reading.heading(column)} ({tried})", _points(parts))]
 
 
-def _short_of(label: str, family: dict[Row, Estimate]) -> list[str]:
+def _short_of(reading: Reading, label: str, family: dict[Row, Estimate]) -> list[str]:
     """Who does not beat a baseline that all should beat."""
-    below = [row.name for row, e in family.items() if told_apart(e) and e.difference < 0]
-    level = [row.name for row, e in family.items() if not told_apart(e)]
+    below = [row_words(reading, row) for row, e in family.items() if told_apart(e) and e.difference < 0]
+    level = [row_words(reading, row) for row, e in family.items() if not told_apart(e)]
     groups = {"below": below, "not told apart from": level}
-    return [f"{word} {label}: {_named(names)}" for word, names in groups.items() if names] or [f"all above {label}"]
+    return [f"{word} {label}: {', '.join(names)}" for word, names in groups.items() if names] or [f"all above {label}"]
 
 
-def _family(label: str, family: dict[Row, Estimate]) -> list[str]:
+def _family(reading: Reading, label: str, family: dict[Row, Estimate]) -> list[str]:
     above = {row: e for row, e in family.items() if told_apart(e) and e.difference > 0}
     below = {row: e for row, e in family.items() if told_apart(e) and e.difference < 0}
-    level = [row.name for row in family if row not in above and row not in below]
-    parts = [f"{word} {label}: {_listed(rows)}" for word, rows in (("above", above), ("below", below)) if rows]
-    return [*parts, *([f"not told apart from {label}: {_named(level)}"] if level else [])]
+    level = [row_words(reading, row) for row in family if row not in above and row not in below]
+    parts = [f"{word} {label}: {_listed(reading, rows)}" for word, rows in (("above", above), ("below", below)) if rows]
+    return [*parts, *([f"not told apart from {label}: {', '.join(level)}"] if level else [])]
 
 
 def _points(parts: Sequence[str]) -> list[str]:
     return [f"{part[0].upper()}{part[1:]}." for part in parts]
 
 
-def _listed(estimates: dict[Row, Estimate]) -> str:
+def _listed(reading: Reading, estimates: dict[Row, Estimate]) -> str:
     ordered = sorted(estimates.items(), key=lambda item: -abs(item[1].difference))
-    return _named([f"{row.name} {signed(estimate)}" for row, estimate in ordered])
+    return ", ".join(f"{row_words(reading, row)} {signed(estimate)}" for row, estimate in ordered)
 
 
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def count_range(counts: set[int]) -> str:
+    """A number, or the lowest and highest of several.
 
-
-def _sample(places: Sequence[Place]) -> str:
-    queries, seeds = ({getattr(place, name) for place in places} for name in ("queries", "seeds"))
-    return f"n = {_range(queries)} {'query' if queries == {1} else 'queries'}, {_range(seeds)} {_plural(seeds)}"
-
-
-def _range(counts: set[int]) -> str:
+    >>> count_range({3}), count_range({1, 2, 9})
+    ('3', '1 to 9')
+    """
     return f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 
 
@@ -106,23 +118,30 @@ def _plural(counts: set[int]) -> str:
     return "seed" if counts == {1} else "seeds"
 
 
-def _changes(reading: Reading, after: Column) -> list[Change]:
-    return [change for change in reading.changes if change.after == after]
+def _on_training(reading: Reading, after: Column) -> Statement:
+    changes = changes_to(reading.changes, after)
+    return _on_changes(reading, changes, f"{after.stage} against {changes[0].before.stage} on {after.scored_on}")
 
 
-def _on_changes(reading: Reading, after: Column) -> Statement:
-    changes = _changes(reading, after)
+def _on_shift(reading: Reading, changes: Sequence[Change]) -> Statement:
+    before, after, trained = changes[0].before, changes[0].after, ""
+    if len(reading.stages) > 1:
+        trained = f" after {after.stage}"
+    return _on_changes(reading, changes, f"{after.scored_on} against {before.scored_on}{trained}")
+
+
+def _on_changes(reading: Reading, changes: Sequence[Change], head: str) -> Statement:
     groups = {
         "higher": {c.row: c.estimate for c in changes if told_apart(c.estimate) and c.estimate.difference > 0},
         "lower": {c.row: c.estimate for c in changes if told_apart(c.estimate) and c.estimate.difference < 0},
     }
-    parts = [f"{word}: {_listed(rows)}" for word, rows in groups.items() if rows]
-    same = [change.row.name for change in changes if not told_apart(change.estimate)]
+    parts = [f"{word}: {_listed(reading, rows)}" for word, rows in groups.items() if rows]
+    same = [row_words(reading, change.row) for change in changes if not told_apart(change.estimate)]
     if same:
-        parts.append(f"no difference that can be told from zero: {_named(same)}")
-    sample = _sample([reading.places[change.row, after] for change in changes])
-    head = f"{after.stage} against {changes[0].before.stage} on {after.scored_on} ({after.measure}, {sample})"
-    return Statement(head, _points(parts))
+        parts.append(f"no difference that can be told from zero: {', '.join(same)}")
+    places = [reading.places[change.row, change.after] for change in changes]
+    tried = sample((place.queries for place in places), (place.seeds for place in places))
+    return Statement(f"{head} ({changes[0].after.measure}, {tried})", _points(parts))
 
 
 def _on_positions(result: ExperimentResult) -> list[Statement]:
@@ -155,7 +174,8 @@ def _cautions(reading: Reading) -> list[str]:
     collapsed: dict[str, int] = {}
     for (row, _), place in reading.places.items():
         if place.collapsed:
-            collapsed[row.name] = max(place.collapsed, collapsed.get(row.name, 0))
+            name = row_words(reading, row)
+            collapsed[name] = max(place.collapsed, collapsed.get(name, 0))
     if collapsed:
         told = ", ".join(f"{name} {count}" for name, count in collapsed.items())
         found.append(f"Trainings that collapsed to constant scores, counted in the means like all others: {told}.")
@@ -163,10 +183,3 @@ def _cautions(reading: Reading) -> list[str]:
     if about.get("size") == "laptop" and reading.rows:
         found.append("Laptop size: small encoders on small collections. Directions may carry over, numbers do not.")
     return found
-
-
-def _unfinished(reading: Reading) -> list[str]:
-    planned, finished = (reading.result.about.get(name) for name in ("cells", "finished_cells"))
-    if planned is None or finished is None or finished >= planned:
-        return []
-    return [f"Unfinished: {finished} of {planned} cells are there; what follows is about these."]

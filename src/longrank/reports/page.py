@@ -94,7 +94,18 @@ class Statement:
         return " ".join([f"{self.head}.", *self.points])
 
 
-Part = str | Table | Figure | Statement
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A line that says what is folded away under it, and the words that a click on it opens; printed open."""
+
+    summary: str
+    parts: Sequence[str | Statement]
+
+    def __str__(self) -> str:
+        return " ".join([f"{self.summary}.", *map(str, self.parts)])
+
+
+Part = str | Table | Figure | Statement | Folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +156,7 @@ def _environment() -> "Environment":
         table=lambda part: isinstance(part, Table),
         figure=lambda part: isinstance(part, Figure),
         statement=lambda part: isinstance(part, Statement),
+        folded=lambda part: isinstance(part, Folded),
     )
     return environment
 

@@ -4,6 +4,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _WIDTH = 4.4  # inches; narrow, so that the letters stay legible on a phone
 _MOST_BINS = 32
 _CROWDED = 4  # more rankers than this and their names are turned, their numbers left to the table
+_DASHES = ((4, 3), (1, 2), (6, 2, 1, 2))  # of the lines at a level, told apart without colour
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,11 @@ def position_histograms(groups: Mapping[str, PositionSample], *, edge: str = "st
 def transfer_bars(
     rows: Sequence[TransferBar],
     *,
-    baseline: float,
-    baseline_label: str,
+    levels: Mapping[str, float],
     measure: str,
     trainings: tuple[str, str] = ("zero-shot", "fine-tuned"),
 ) -> str:
-    """Figure 2 as SVG: two bars a ranker with their intervals, and a dashed line at the level of ``baseline``."""
+    """Figure 2 as SVG: two bars a ranker with their intervals, and a broken line at each of the named ``levels``."""
     if not rows:
         raise DataError("a transfer figure needs at least one ranker")
     crowded = len(rows) > _CROWDED
@@ -97,16 +98,19 @@ def transfer_bars(
             _draw_bars(axes, zero_shot, offset=-0.2, color=SECOND, fill=(SECOND, 0.25), label=trainings[0]),
             _draw_bars(axes, tuned, offset=0.2, color=FIRST, fill=FIRST, label=trainings[1]),
         ]
-        line = axes.axhline(baseline, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label=baseline_label, zorder=4)
+        lines = [
+            axes.axhline(level, color=INK, linestyle=(0, dashes), linewidth=1.1, label=name, zorder=4)
+            for (name, level), dashes in zip(levels.items(), cycle(_DASHES), strict=False)
+        ]
         _write_names(axes, [row.name for row in rows])
         if not crowded:
             _write_values(axes, zero_shot, offset=-0.2)
             _write_values(axes, tuned, offset=0.2)
         axes.set_ylabel(measure)
-        axes.set_ylim(bottom=min(0.0, baseline, *(interval.low for interval in zero_shot + tuned)))
+        axes.set_ylim(bottom=min(0.0, *levels.values(), *(interval.low for interval in zero_shot + tuned)))
         _grid(axes)
-        in_one_row = 3 if len(baseline_label) < 20 else 2
-        figure.legend(handles=[*bars, line], loc="outside upper left", ncols=in_one_row, borderaxespad=0.2)
+        columns = 3 if len(lines) == 1 and len(next(iter(levels))) < 20 else 2
+        figure.legend(handles=[*bars, *lines], loc="outside upper left", ncols=columns, borderaxespad=0.2)
         return to_svg(figure)
 
 

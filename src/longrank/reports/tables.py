@@ -17,10 +17,14 @@ from longrank.evaluation.significance import CORRECTION_NAMES, TEST_NAMES
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+LATEX_NEEDS = r"\usepackage{booktabs,longtable,graphicx,pdflscape}"
+_FLOAT_ROWS = 30  # more would not fit a page
+_PAGE_LETTERS = 80
 RAISED = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
 _LATEX = {char: f"\\{char}" for char in "&%$#_{}"}
 _LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}  # other signs in TeX's old fonts
+_LATEX |= {"[": "{[}"}  # at the start of a row it would be an argument of the line break before it
 
 
 @dataclass(frozen=True)
@@ -175,23 +179,29 @@ def to_markdown(table: Table) -> str:
     return "\n".join([*lines, "", *(escape_markdown(note) + "  " for note in table.notes)]) + "\n"
 
 
-def to_latex(table: Table, *, label: str = "") -> str:
-    r"""A ``table`` environment for ``\usepackage{booktabs}``; the notes become its caption."""
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\begin{{tabular}}{{l{'r' * (len(table.headings) - 1)}}}",
-        r"\toprule",
-        " & ".join(_latex(heading) for heading in table.headings) + r" \\",
-        r"\midrule",
-        *(" & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in table.rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-        rf"\caption{{{_latex(' '.join(table.notes))}}}",
-        *([rf"\label{{{label}}}"] if label else []),
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
+def to_latex(table: Table, *, label: str = "", heading: str = "") -> str:
+    """A float, or for many rows a ``longtable`` over several pages; heading and notes become the caption."""
+    title = rf"\textbf{{{_latex(heading)}.}} " if heading else ""
+    caption = rf"\caption{{{title}{_latex(' '.join(table.notes))}}}"
+    named = [rf"\label{{{label}}}"] if label else []
+    types = f"{{l{'r' * (len(table.headings) - 1)}}}"
+    head = [r"\toprule", " & ".join(map(_latex, table.headings)) + r" \\", r"\midrule"]
+    rows = [" & ".join(map(_latex_cell, row)) + r" \\" for row in table.rows]
+    if len(rows) > _FLOAT_ROWS:
+        top = [caption, *named, r"\\", *head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot"]
+        lines = [r"\footnotesize", rf"\begin{{longtable}}{types}", *top, *rows, r"\end{longtable}"]
+        around = (r"\begin{landscape}", r"\end{landscape}") if _wide(table) else (r"\begingroup", r"\endgroup")
+        return "\n".join([around[0], *lines, around[1]]) + "\n"
+    body = [rf"\begin{{tabular}}{types}", *head, *rows, r"\bottomrule", r"\end{tabular}"]
+    if _wide(table):
+        body = [r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%", *body, "}"]
+    return "\n".join([r"\begin{table}", r"\centering", *body, caption, *named, r"\end{table}"]) + "\n"
+
+
+def _wide(table: Table) -> bool:
+    """Whether a line of it would not fit a page set in small letters."""
+    rows = [table.headings, *([_plain(cell) for cell in row] for row in table.rows)]
+    return sum(max(map(len, column)) + 1 for column in zip(*rows, strict=True)) > _PAGE_LETTERS
 
 
 def evaluation_csv(evaluations: Sequence[Evaluation]) -> str:

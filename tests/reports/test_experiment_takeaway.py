@@ -1,0 +1,140 @@
+"""The few sentences that come first: worked out by hand, and never more than the tests behind them say."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longrank.experiments.records import CellResult, ExperimentResult
+from longrank.reports.experiment import render
+from longrank.reports.experiment_reading import Reading, read_experiment, told_apart
+from longrank.reports.experiment_takeaway import takeaway, what_it_shows
+from longrank.reports.page import Folded
+
+
+def cell(ranker: str, values: Sequence[float], first_query: int = 1, **labels: Any) -> CellResult:
+    reference = ranker in {"bm25", "random"}
+    known = {
+        "ranker": ranker,
+        "backbone": "" if reference else "tiny",
+        "seed": -1 if reference else 0,
+        "stage": "baseline" if reference else "plain",
+        "trained_on": "" if reference else "near",
+        "scored_on": "near",
+        "retriever": "bm25",
+    }
+    row = {f"q{number}": value for number, value in enumerate(values, start=first_query)}
+    return CellResult({**known, **labels}, {"RR": row}, {})
+
+
+def read(*cells: CellResult, **about: Any) -> Reading:
+    return read_experiment(ExperimentResult({"title": "Near and far", "versions": {}, **about}, cells), draws=199)
+
+
+LOW, MIDDLE, HIGH = [0.1, 0.3] * 6, [0.4, 0.6] * 6, [0.8, 1.0] * 6
+# near: both rankers above BM25, maxp not told apart from firstp; far: firstp falls below BM25, maxp does not
+NEAR = (cell("firstp", HIGH), cell("maxp", HIGH[::-1]), cell("bm25", MIDDLE))
+FAR = tuple(cell(name, values, scored_on="far") for name, values in (("firstp", LOW), ("maxp", HIGH), ("bm25", MIDDLE)))
+TUNED = (
+    cell("firstp", MIDDLE[::-1], scored_on="far", stage="tuned"),
+    cell("maxp", HIGH, scored_on="far", stage="tuned"),
+)
+PLACED = CellResult(
+    {"what": "positions", "collection": "far"},
+    {"start": {"q1 d": 90.0}, "length": {"q1 d": 120.0}},
+    {"tokenizer": "bert", "pairs": 1},
+)
+
+
+def test_the_sentences_count_what_was_told_apart() -> None:
+    reading = read(*NEAR, *FAR, *TUNED, PLACED)
+    # tests: near, far, far tuned: one against firstp and two against BM25 each; two between collections, two trainings
+    assert takeaway(reading) == [
+        "Told apart above the first-stage ranking (BM25): on near, plain RR 2 of 2 systems (firstp, maxp); on far, "
+        "plain RR 1 of 2 systems (maxp); on far, tuned RR 1 of 2 systems (maxp); in 1 of 6 comparisons a system is "
+        "below it.",
+        "Told apart from firstp: on near, plain RR none of 1 system above, none below; on far, plain RR, where half of "
+        "the evidence starts by token 90 of a median 120, 1 of 1 system above (maxp), none below; on far, tuned RR 1 "
+        "of 1 system above (maxp), none below.",
+        "Told apart between collections (plain): from near to far none of 2 systems higher, 1 lower (firstp), by "
+        "-0.700 [-0.700, -0.700] (BM25 itself has 0.500, then 0.500).",
+        "Told apart after later training: tuned against plain on far 1 of 2 systems higher (firstp), none lower.",
+        "Told apart is what a test and its interval bear out, of 13 tests on 12 queries, 1 seed a training, corrected "
+        "within each column and baseline; the others are not thereby equal.",
+    ]
+
+
+def test_where_nothing_beats_the_first_stage_that_is_said() -> None:
+    (first, *_) = takeaway(read(cell("firstp", LOW), cell("maxp", LOW[::-1]), cell("bm25", MIDDLE)))
+    assert first == (
+        "Told apart above the first-stage ranking (BM25): no system; in 2 of 2 comparisons a system is below it."
+    )
+
+
+def test_collections_with_other_queries_are_not_set_against_each_other() -> None:
+    other = [cell(name, LOW, first_query=100, scored_on="far") for name in ("firstp", "maxp")]
+    assert not any("between collections" in sentence for sentence in takeaway(read(*NEAR, *other)))
+    same = [cell(name, LOW, scored_on="far") for name in ("firstp", "maxp")]
+    assert any("from near to far none of 2 systems higher, 2 lower" in s for s in takeaway(read(*NEAR, *same)))
+
+
+def test_what_no_training_changes_is_counted_once_a_collection() -> None:
+    ready = [cell("ready", HIGH, scored_on="far", stage="untrained", backbone="", seed=-1)]
+    before, after = ("".join(takeaway(read(*FAR, *TUNED, *more))) for more in ([], ready))
+    assert "of 4 comparisons" in before
+    assert "of 5 comparisons" in after
+
+
+def test_the_rest_is_folded_on_the_page_and_a_list_in_markdown_and_names_everyone() -> None:
+    many = [cell(f"ranker{at}", LOW) for at in range(9)]
+    reading = read(*NEAR, *many)
+    page, text = render(reading, "html"), render(reading, "md")
+    opened = page.index("<details>")
+    assert (
+        page.index("Told apart from firstp: ") < opened < page.index("Below firstp: ranker0") < page.index("</details>")
+    )
+    assert (
+        text.index("- Told apart from firstp: ") < text.index("\n### In detail") < text.index("Below firstp: ranker0")
+    )
+    for name in (f"ranker{at}" for at in range(9)):
+        assert re.search(rf"Below BM25: [^.]*{name}\b", text)
+
+
+def test_the_points_of_a_sweep_are_said_in_words() -> None:
+    one = [cell("maxp", values, **{"reading.max_tokens": at}) for at, values in ((109, LOW), (327, HIGH))]
+    assert "1 of 1 system above (maxp at max tokens 327)" in takeaway(read(*one))[0]
+    labels = ("reading.max_tokens", "scoring.reading.max_tokens")
+    two = [cell("maxp", values, **dict.fromkeys(labels, at)) for at, values in ((109, LOW), (327, HIGH))]
+    assert "maxp at reading max tokens 327 and scoring reading max tokens 327" in takeaway(read(*two))[0]
+
+
+def test_where_nothing_was_compared_nothing_is_folded() -> None:
+    shown = what_it_shows(read(PLACED))
+    assert [str(part).split(" (")[0] for part in shown] == ["Positions in far"]
+    assert not any(isinstance(part, Folded) for part in what_it_shows(read(cell("firstp", LOW))))
+
+
+VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=8, max_size=8)
+
+
+@settings(max_examples=25)
+@given(st.lists(VALUES, min_size=3, max_size=5))
+def test_no_system_is_named_that_the_test_and_its_interval_do_not_bear_out(rows: list[list[float]]) -> None:
+    bm25, *ranked = rows
+    reading = read(cell("bm25", bm25), *(cell("firstp" if not at else f"r{at}", row) for at, row in enumerate(ranked)))
+    (column,) = reading.columns
+    first_stage, own, _ = takeaway(reading)
+    systems = len(ranked)
+    for letter, sentence, of in (("b", first_stage, systems), ("a", own, systems - 1)):
+        above = {row.name for row in reading.rows if told_apart_above(reading, row, column, letter)}
+        none = "no system" if letter == "b" else f"none of {of} system"
+        assert (f"on near RR {len(above)} of {of} system" if above else none) in sentence
+        named = re.search(r"of \d+ systems?(?: above)? \(([^)]*)\)", sentence)
+        assert set(named.group(1).split(", ") if named else ()) in (above, set())
+
+
+def told_apart_above(reading: Reading, row: Any, column: Any, letter: str) -> bool:
+    estimate = reading.against.get((row, column), {}).get(letter)
+    return estimate is not None and told_apart(estimate) and estimate.difference > 0
