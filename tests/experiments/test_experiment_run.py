@@ -257,7 +257,8 @@ def test_a_hybrid_first_stage_lies_between_its_two_sides(smallest: Path, tmp_pat
     plan, store = make_plan(load_experiment(smallest, swept)), Store(tmp_path)
     steps = chosen_steps(plan, ["retrieve for toy by *"])
     run_steps(steps, store, say=quiet)
-    runs = {s.label.split()[-1]: read_run(store.folder(s) / "run.trec") for s in steps if s.kind == "candidates"}
+    made = {s.label.partition(" by ")[2].partition(",")[0]: s for s in steps if s.kind == "candidates"}
+    runs = {name: read_run(store.folder(step) / "run.trec") for name, step in made.items()}
     for query_id in runs["bm25"].scores:
         matched = runs["bm25"].ranking(query_id)
         assert runs["words"].ranking(query_id)[: len(matched)] == matched

@@ -14,6 +14,7 @@ from longrank.reports.experiment_found import found_table
 from longrank.reports.experiment_paper_tables import papers_beside
 from longrank.reports.experiment_positions import positions_beside, positions_table
 from longrank.reports.experiment_reading import Reading, read_experiment
+from longrank.reports.experiment_sizes import sizes_beside
 from longrank.reports.experiment_tables import (
     changes_table,
     on_page,
@@ -102,7 +103,7 @@ def report_chapters(reading: Reading) -> list[Chapter]:
 
 def report_tables(reading: Reading) -> dict[str, Table]:
     """Every table the records allow, by heading."""
-    papers = papers_beside(reading) | positions_beside(reading) | transfer_beside(reading)
+    papers = papers_beside(reading) | sizes_beside(reading) | positions_beside(reading) | transfer_beside(reading)
     found: dict[str, Table | None] = {
         "Results": results_table(reading) if reading.rows else None,
         _COSTS: costs_table(reading),
