@@ -285,7 +285,7 @@ def test_a_reverse_transfer_is_not_put_beside_the_papers_main_result() -> None:
     papers = papers_beside(read_experiment(experiment(*cells, papers=[{"key": "positional-bias", "tables": [1]}])))
     (table,) = papers.values()
     assert [row[1].text for row in table.rows] == ["firstp", "maxp"]
-    assert table.headings[2:] == ("msmarco-dev RR", "average gain")
+    assert table.headings[2:] == ("msmarco-dev RR",), "of four columns to average there is one"
 
 
 def test_a_sweep_over_chunks_finds_the_papers_row_of_as_many_chunks() -> None:
@@ -393,6 +393,29 @@ def test_a_sweep_of_one_parameter_is_a_line_and_of_two_a_heat_map() -> None:
     assert results_table(two).headings[:4] == ("system", "window_tokens", "window_stride", "toy-far RR")
     assert one.baselines == {"a": "the first setting of the same ranker"}
     assert [row.name for row in one.own] == ["maxp max_chunks=2"]
+
+
+def test_a_first_stage_that_no_point_of_a_sweep_changes_has_one_row() -> None:
+    swept = [cell("maxp", 0, [0.5, 1.0], max_tokens=tokens) for tokens in (109, 218)]
+    first = [cell("bm25", -1, [0.5, 0.25], max_tokens=tokens) for tokens in (109, 218)]
+    rows = results_table(read_experiment(experiment(*swept, *first))).rows
+    assert [row[0].text for row in rows] == ["maxp", "maxp", "BM25"]
+
+
+def test_the_average_gain_is_that_of_all_columns_of_the_papers_table() -> None:
+    columns = [("msmarco-dev", "RR"), ("trec-dl-2019-2021", "nDCG@10")]
+    columns += [("robust04-title", "nDCG@20"), ("robust04-description", "nDCG@20")]
+    values = {"firstp": ([0.5, 0.5],) * 4, "maxp": ([0.5, 0.7], [0.5, 0.6], [0.5, 0.5], [0.6, 0.4])}
+    cells = [
+        dataclasses.replace(one, values={measure: one.values["RR"]})
+        for name, rows in values.items()
+        for (collection, measure), row in zip(columns, rows, strict=True)
+        for one in [cell(name, 0, row, scored_on=collection)]
+    ]
+    papers = [{"key": "positional-bias", "tables": [1]}]
+    (table,) = papers_beside(read_experiment(experiment(*cells, papers=papers))).values()
+    # gains of 20, 10, 0 and 0 percent
+    assert shown(table)["MaxP"][-1] == "+7.5% theirs +1.9%"
 
 
 def test_a_sweep_with_firstp_compares_within_each_point() -> None:

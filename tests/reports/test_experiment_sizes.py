@@ -36,7 +36,13 @@ def test_documents_and_queries_stand_beside_the_papers_counts() -> None:
 
 
 def trained(ranker: str, backbone: str, millions: float) -> CellResult:
-    labels = {"ranker": ranker, "backbone": backbone, "seed": 0, "stage": "msmarco", "scored_on": "msmarco-dev"}
+    labels: dict[str, Any] = {
+        "ranker": ranker,
+        "backbone": backbone,
+        "seed": 0,
+        "stage": "msmarco",
+        "scored_on": "msmarco-dev",
+    }
     return CellResult(
         {**labels, "trained_on": "", "retriever": "bm25"}, {"RR": {"q": 1.0}}, {"parameters": millions * 1e6}
     )

@@ -48,13 +48,14 @@ def _shaped(table: PaperTable, found: Sequence[Printed], reading: Reading) -> Ta
             key = (one.system, one.row, one.column.stage)
         lines.setdefault(key, {})[one.paper_column] = one
     tests = _tests(table, found, reading)
-    average = any(table.row(system).average_gain is not None for system, _, _ in lines)
+    averages = [_average(table, key[0], [cells.get(c) for c in table.columns], tests) for key, cells in lines.items()]
+    averaged = any(cell.text for cell in averages)
     rows = []
-    for (system, row, stage), cells in lines.items():
+    for ((system, row, stage), cells), average in zip(lines.items(), averages, strict=True):
         shown = [_cell(table, cells.get(column), tests, reading) for column in columns]
-        last = [_average(table, system, [cells.get(c) for c in table.columns], tests)] if average else []
-        rows.append((Cell(system), Cell(", ".join(filter(None, (row.name, stage)))), *shown, *last))
-    headings = ("system", "ours is", *map(str, columns), *(["average gain"] if average else []))
+        name = ", ".join(filter(None, (row.name, stage)))
+        rows.append((Cell(system), Cell(name), *shown, *([average] if averaged else [])))
+    headings = ("system", "ours is", *map(str, columns), *(["average gain"] if averaged else []))
     return Table(headings, tuple(rows), tuple(_notes(table, found, tests)))
 
 

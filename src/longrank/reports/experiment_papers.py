@@ -115,7 +115,7 @@ def _backbones(table: PaperTable, row: Row) -> tuple[str, ...]:
     """Those whose rows may stand for ours; the empty one is that which the paper does not name in its rows."""
     unnamed = ("electra", "biobert") if table.paper == "parade" else ("bert",)
     if row.backbone not in _BACKBONES:
-        return (row.backbone, "", "bert", "electra") if row.backbone else ("",)
+        return (row.backbone, "", "bert", "electra", "longformer") if row.backbone else ("",)
     return (row.backbone, "") if row.backbone in unnamed else (row.backbone,)
 
 

@@ -19,7 +19,7 @@ def results_table(reading: Reading) -> Table:
     collapsed = any(place.collapsed for place in reading.places.values())
     headings = ["system", *reading.settings, *map(reading.heading, reading.columns), "queries", "seeds"]
     rows = []
-    for row in reading.rows:
+    for row in _each_reference_once(reading):
         points = [Cell(str(dict(row.settings).get(label, ""))) for label in reading.settings]
         cells = [Cell(row.system), *points, *(_mean_cell(reading, row, column) for column in reading.columns)]
         places = [reading.places[row, column] for column in reading.columns if (row, column) in reading.places]
@@ -29,6 +29,15 @@ def results_table(reading: Reading) -> Table:
             cells.append(Cell(str(max(place.collapsed for place in places)) if row.backbone else ""))
         rows.append(tuple(cells))
     return Table((*headings, *(["collapsed"] if collapsed else [])), tuple(rows), results_notes(reading))
+
+
+def _each_reference_once(reading: Reading) -> list[Row]:
+    """The rows, without references that a sweep repeats with the same values."""
+    kept: dict[object, Row] = {}
+    for row in reading.rows:
+        means = tuple(p.mean if (p := reading.places.get((row, column))) else None for column in reading.columns)
+        kept.setdefault((row.system, means) if row.reference else row, row)
+    return list(kept.values())
 
 
 def results_notes(reading: Reading) -> tuple[str, ...]:
