@@ -42,3 +42,5 @@ def test_addresses_are_found_however_deep_and_words_about_them_are_left_alone() 
     words = "see https://host/#about, and mail me@host"
     found = shown_values({"about": words, "all": [{"base_url": "https://me:SECRET@host/v1"}, 3, None]})
     assert found == {"about": words, "all": [{"base_url": "https://host/v1"}, 3, None]}
+    other = ["HTTPS://me:SECRET@host/v1", "Http://host/v1?api_key=SECRET", "https://me:SEC RET@host/v1"]
+    assert "SEC" not in str(shown_values(other))

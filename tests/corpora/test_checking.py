@@ -83,7 +83,7 @@ BAD_JSONL = '{"id": "x"\n{"id": 7, "text": "seven"}\n'
         ("documents.jsonl", BAD_JSONL, ["not JSON", "'id' must be a string"]),
         ("queries.jsonl", BAD_JSONL, ["not JSON", "'id' must be a string"]),
         ("spans.jsonl", BAD_JSONL, ["not JSON", "'query_id' must be a string"]),
-        ("qrels.txt", "q1 0 a\nq1 0 b 0.5\n", ["3 columns", "grade '0.5'"]),
+        ("qrels.txt", "q1 0 a\nq9 0 b 0.5\n", ["3 columns", "grade '0.5'"]),
         ("candidates/bm25.trec", "q1 Q0 b 1\nq1 Q0 b 2 nan bm25\n", ["4 columns", "score 'nan'"]),
     ],
 )

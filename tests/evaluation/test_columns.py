@@ -126,6 +126,16 @@ def test_a_bad_line_is_named_by_number_and_reason(line: str, reason: str, tmp_pa
     assert reason in caught.value.reason
 
 
+def test_a_comment_may_be_of_any_encoding_and_a_line_behind_it_may_not(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(b"q1 Q0 d1 1 2.0 a\n# caf\xe9\nq1 Q0 d2 2 1.0 a\n")
+    assert read_columns(path).to_run() == read_run(path)
+    path.write_bytes(path.read_bytes() + b"q1 Q0 d\xe9 3 0.5 a\n")
+    with pytest.raises(BadLine) as caught:
+        read_columns(path)
+    assert caught.value.line == 4
+
+
 @pytest.mark.parametrize("place", range(6))
 def test_a_column_that_is_not_utf8_is_a_bad_line_in_whatever_block_it_stands(
     place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,16 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
         ('stages=[{name="zero-shot", train_on="toy", cross_validate=true, ensemble="Baz"}]', "Baz"),
         ("seeds=[1, 1]", "hold one twice"),
         (
+            'stages=[{name="zero-shot", train_on="toy"}, {name="b", train_on="toy", shown_with="zero-shot"}]',
+            "'b' and 'zero-shot' stand in the columns of 'zero-shot' and both train 'firstp'",
+        ),
+        (
+            'stages=[{name="zero-shot", train_on="toy", rankers=["firstp"]}, {name="b", train_on="toy", shown_with="zero-shot", '
+            'rankers=["maxp-twice"]}, {name="c", train_on="toy-far", shown_with="zero-shot", rankers=["maxp-twice"]}]',
+            "'c' and 'b' stand in the columns of 'zero-shot' and both train 'maxp-twice'",
+        ),
+        ('stages=[{name="a", train_on="toy", shown_with="z"}]', "no stage 'z'"),
+        (
             'stages=[{name="zero-shot", train_on="toy"}, {name="zero-shot", train_on="toy-far"}]',
             "two stages have one name",
         ),

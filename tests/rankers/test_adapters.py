@@ -285,6 +285,7 @@ def test_no_two_names_have_one_identity_and_a_key_is_no_part_of_it(
     Path("two_rankers.py").write_text("def one(query, texts): ...\n\n\ndef two(query, texts): ...\n")
     names = ["minilm", "http://host/rerank", "http://other/rerank", "two_rankers:one", "two_rankers:two"]
     names += ["cross-encoder:some/model", "cross-encoder:other/model"]
+    names += [f"http://host/rerank?deployment=cross-encoder-{size}-v1" for size in ("large", "small")]
     assert len({identity(name) for name in names}) == len(names)
     assert identity("http://host/rerank?api_key=old") == identity("http://host/rerank?api_key=new")
 

@@ -242,6 +242,40 @@ def test_our_marks_are_told_apart_from_our_counterpart_of_the_papers_baseline() 
     assert [row[2].letters for row in table.rows] == ["†", ""], "PARADE-Avg is marked, the one it is marked against not"
 
 
+def test_marks_are_over_the_baseline_after_the_same_training_where_two_of_ours_fit_one_place() -> None:
+    values = {("maxp", "tuned"): 0.5, ("maxp", "long-tuned"): 0.8, ("avgp", "long-tuned"): 0.8}
+    cells = [cell(name, 0, [value, value - 0.1] * 4, stage=stage) for (name, stage), value in values.items()]
+    papers = [{"key": "positional-bias", "tables": [4]}]
+    (table,) = papers_beside(read_experiment(experiment(*cells, papers=papers))).values()
+    (avgp,) = [row[2] for row in table.rows if row[0].text == "AvgP"]
+    assert avgp.gain.startswith("+0.0%;")
+
+
+def test_a_mark_of_a_sweep_is_about_the_other_ranker_at_the_same_setting() -> None:
+    better, worse = ([value, value - 0.05] * 8 for value in (0.9, 0.3))
+    cells = [
+        dataclasses.replace(one, values={"RR": one.values["RR"]})
+        for window, stride in ((75, 50), (150, 100))
+        for name, row in (("parade-attn", better), ("parade-transf-pretr-l6", worse))
+        for one in [cell(name, 0, row, scored_on="msmarco-dev", window_tokens=window, window_stride=stride)]
+    ]
+    papers = [{"key": "long-document-models", "tables": [8]}]
+    (table,) = papers_beside(read_experiment(experiment(*cells, papers=papers))).values()
+    marks = {row[0].text: row[2].letters for row in table.rows}
+    assert marks["PARADE Attn, window 75, stride 50"] == "b"
+    assert marks["PARADE Transf-PRETR-L6, window 150, stride 100"] == "a"
+    assert any(note.startswith("Ours (a, b) by a paired t-test") for note in table.notes)
+
+
+def test_marks_that_none_of_ours_can_have_are_said_to_be_theirs_only() -> None:
+    (one,) = [cell("parade-transformer", 0, [0.5, 0.25], scored_on="robust04-title", backbone="bert-tiny")]
+    scored = dataclasses.replace(one, values={paper_table("parade/9").columns[0].measure: one.values["RR"]})
+    papers = [{"key": "parade", "tables": [9]}]
+    tables = papers_beside(read_experiment(experiment(scored, papers=papers)))
+    assert all(any(note.startswith("Theirs only") for note in table.notes) for table in tables.values())
+    assert tables
+
+
 def test_debiased_training_is_put_beside_the_same_rankers_first_training() -> None:
     cells = [cell("cedr-knrm", 0, values, stage=stage) for stage, values in
              (("zero-shot", [0.2, 0.2]), ("debiased", [0.3, 0.4]))]  # fmt: skip
@@ -363,6 +397,15 @@ def test_an_untrained_ranker_gains_over_the_one_that_the_file_names() -> None:
     assert reading.against[whole, FAR]["a"].relative == 100
     asked = read_experiment(with_a_chat_model(baseline="gpt-first"), baseline="firstp")
     assert {mine.name for mine in asked.own} == {"maxp"}, "whoever asks for one baseline gets that one"
+
+
+def test_seconds_of_processors_are_not_set_against_seconds_of_waiting() -> None:
+    ready = cell("gpt", -1, [0.25] * 8, stage="untrained", backbone="")
+    seconds = {"gpt, round 0": 10.0, "maxp tiny, round 0": 2.0}
+    costs = CellResult({"what": "costs", "scored_on": "toy-far"}, {}, {"documents": 8}, seconds)
+    reading = read_experiment(experiment(ready, cell("maxp", 0, [0.5] * 8), costs))
+    assert [own.name for own in reading.own.values()] == ["gpt"]
+    assert "Gain against cost" not in {section.heading for section in figure_sections(reading) if section.parts}
 
 
 def test_an_untrained_ranker_stands_in_the_figure_of_gain_against_cost() -> None:

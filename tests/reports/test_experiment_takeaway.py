@@ -30,7 +30,8 @@ def cell(ranker: str, values: Sequence[float], first_query: int = 1, **labels: A
 
 
 def read(*cells: CellResult, **about: Any) -> Reading:
-    return read_experiment(ExperimentResult({"title": "Near and far", "versions": {}, **about}, cells), draws=199)
+    known = {"title": "Near and far", "versions": {}, "settings": {"collections": {"far": {"of": "near"}}}}
+    return read_experiment(ExperimentResult({**known, **about}, cells), draws=199)
 
 
 LOW, MIDDLE, HIGH = [0.1, 0.3] * 6, [0.4, 0.6] * 6, [0.8, 1.0] * 6
@@ -78,6 +79,8 @@ def test_collections_with_other_queries_are_not_set_against_each_other() -> None
     assert not any("between collections" in sentence for sentence in takeaway(read(*NEAR, *other)))
     same = [cell(name, LOW, scored_on="far") for name in ("firstp", "maxp")]
     assert any("from near to far none of 2 systems higher, 2 lower" in s for s in takeaway(read(*NEAR, *same)))
+    apart = read(*NEAR, *same, settings={"collections": {"far": {"kind": "toy"}}})
+    assert not any("between collections" in sentence for sentence in takeaway(apart)), "their q1 is another question"
 
 
 def test_what_no_training_changes_is_counted_once_a_collection() -> None:

@@ -129,9 +129,10 @@ def _line_end(text: Bytes, start: int, stop: int) -> int:
 def _refuse_other_encodings(lines: Bytes, *, path: Path, first_line: int) -> None:
     try:
         str(lines.data, "utf-8")
-    except UnicodeDecodeError as error:
-        line = int(np.count_nonzero(lines[: error.start] == 10))
-        decode(lines.tobytes().split(b"\n")[line], path, first_line + line + 1)
+    except UnicodeDecodeError:
+        for number, line in enumerate(lines.tobytes().split(b"\n"), start=first_line + 1):
+            if not line.startswith(b"#"):  # a comment may say anything
+                decode(line, path, number)
 
 
 def _one_tag(text: Bytes, block: Block, tag: bytes, *, path: Path, first_line: int) -> bytes:

@@ -233,15 +233,7 @@ class Experiment(Settings):
         names = [stage.name for stage in self.stages]
         if len(set(names)) < len(names):
             raise ValueError(f"two stages have one name, of {', '.join(names)}: give each its own")
-        for stage in self.stages:
-            if stage.shown_with is not None:
-                other = self.stages[names.index(stage.shown_with)]
-                both = [label for label in stage.rankers or labels if label in (other.rankers or labels)]
-                if both:
-                    raise ValueError(
-                        f"{stage.name!r} is shown with {other.name!r} and both train {both[0]!r}: name the rankers of "
-                        "each, under other labels"
-                    )
+        _columns_are_shared_by_others(self.stages, labels)
         if "seed" in self.training.model_fields_set:
             raise ValueError("training.seed would change nothing: name the seeds of trainings in seeds = [0, 1]")
         twice = next((label for label in labels if labels.count(label) > 1), None)
@@ -258,6 +250,22 @@ class Experiment(Settings):
         """Name of the retriever whose candidates of this collection are scored."""
         source = self.collections.get(collection)
         return (source.retriever if source else None) or self.first_stage
+
+
+def _columns_are_shared_by_others(stages: Sequence[StageSettings], labels: Sequence[str]) -> None:
+    """Two trainings of one ranker in one column would be taken for two seeds."""
+    shown: dict[tuple[str, str], str] = {}
+    for stage in stages:
+        column = stage.shown_with or stage.name
+        if stage.shown_with and any(other.shown_with for other in stages if other.name == stage.shown_with):
+            raise ValueError(f"{stage.name!r} is shown with {column!r}, which is shown with another itself")
+        for label in stage.rankers or labels:
+            other = shown.setdefault((column, label), stage.name)
+            if other != stage.name:
+                raise ValueError(
+                    f"{stage.name!r} and {other!r} stand in the columns of {column!r} and both train {label!r}: "
+                    "name the rankers of each, under other labels"
+                )
 
 
 def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:

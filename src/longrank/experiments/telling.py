@@ -11,7 +11,7 @@ from longrank.core.contracts import Tokenizer
 from longrank.core.disk import write_atomic
 from longrank.core.errors import DataError
 from longrank.core.settings import parse_settings, to_spec
-from longrank.core.types import Collection, Document, Query
+from longrank.core.types import Collection, Document, Query, Spec
 from longrank.experiments.job import CARD, COSTS, FACTS, GRADES, PROFILE, Job
 
 if TYPE_CHECKING:
@@ -112,13 +112,22 @@ def make_costs(job: Job) -> None:
     ]
     rankers = {name: job.model(name) for name in job.settings["rankers"]}
     costs = measure_costs(rankers, work, rounds=job.settings["rounds"])
-    ready = {name: build_ready(to_spec(spec)) for name, spec in job.step.hints.get("untrained", {}).items()}
+    ready = {name: build_ready(_asked_anew(to_spec(s))) for name, s in job.step.hints.get("untrained", {}).items()}
     if ready:
         costs |= measure_costs(ready, work, rounds=job.settings["rounds"], clock=time.perf_counter)
     tokens = {name: sum(_tokens(ranker, q, batch) for q, batch in work) for name, ranker in rankers.items()}
     documents = sum(len(batch) for _, batch in work)
     write_atomic(job.folder / FACTS, json.dumps({"tokens": tokens, "documents": documents}, sort_keys=True))
     write_atomic(job.folder / COSTS, json.dumps({name: cost.seconds for name, cost in costs.items()}))
+
+
+def _asked_anew(ranker: Spec) -> Spec:
+    """The ranker whose chat model looks up no earlier reply."""
+    chat = ranker.params.get("chat")
+    if not isinstance(chat, Spec):
+        return ranker
+    asked = {name: value for name, value in chat.params.items() if name != "cache"}
+    return Spec(ranker.name, {**ranker.params, "chat": Spec(chat.name, asked)})
 
 
 def _tokens(ranker: "NeuralRanker", query: Query, documents: list[Document]) -> int:

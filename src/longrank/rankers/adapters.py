@@ -95,7 +95,7 @@ def identity(name: str) -> str:
     if ":" in name and "://" not in name:
         source = getattr(_module(kind), "__file__", None)
         return fingerprint(name, file_hash(Path(source)) if source else "")
-    return fingerprint(shown_address(name))
+    return fingerprint(shown_address(name, longest=len(name)))  # hashed, so long values tell services apart
 
 
 def ranker_label(name: str) -> str:

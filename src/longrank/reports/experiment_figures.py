@@ -63,12 +63,10 @@ def _transfers(reading: Reading) -> Iterator[Figure]:
 
 def _levels(reading: Reading, column: Column) -> dict[str, float]:
     """What the first stage has without any ranker, and what random order would have."""
-    return {
-        row.system: reading.places[row, column].mean
-        for kind in ("retriever", "random")
-        for row in reading.rows
-        if row.reference == kind and (row, column) in reading.places
-    }
+    known = {row: reading.places[row, column].mean for row in reading.rows if (row, column) in reading.places}
+    rows = [row for kind in ("retriever", "random") for row in known if row.reference == kind]
+    differ = {row.system for row in rows if any(o.system == row.system and known[o] != known[row] for o in rows)}
+    return {row.name if row.system in differ else row.system: known[row] for row in rows}
 
 
 def _interval(place: Place) -> Interval:
@@ -153,8 +151,11 @@ def relative_times(cell: CellResult, reading: Reading) -> list[tuple[Row, Relati
         if any(swept.get(label, value) != value for label, value in row.settings):
             continue  # of another point of the sweep
         gains = reading.gains(row)
-        names = [f"{r.ranker} {r.backbone}".rstrip() for r in (row, reading.own.get(row)) if r is not None]
-        if gains and len(names) == 2 and names[0] != names[1] and set(names) <= costs.keys():
+        own = reading.own.get(row)
+        if own is None or bool(own.backbone) != bool(row.backbone):
+            continue  # of trained rankers processor seconds are counted, of others all that pass
+        names = [f"{r.ranker} {r.backbone}".rstrip() for r in (row, own)]
+        if gains and names[0] != names[1] and set(names) <= costs.keys():
             cost = relative_costs(costs, {names[0]: names[1]})[names[0]]
             found.append((row, cost, sum(gains) / len(gains)))
     return found

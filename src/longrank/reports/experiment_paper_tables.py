@@ -32,7 +32,9 @@ def _each_once(found: Iterable[Printed], reading: Reading) -> list[Printed]:
     kept: list[Printed] = []
     for one in found:
         same = [k for k in kept if (k.system, k.paper_column) == (one.system, one.paper_column) and k.row.reference]
-        if not any(reading.places[k.place].mean == reading.places[one.place].mean for k in same):
+        if not one.row.reference or not any(
+            reading.places[k.place].mean == reading.places[one.place].mean for k in same
+        ):
             kept.append(one)
     return kept
 
@@ -109,24 +111,40 @@ def _tests(table: PaperTable, found: Sequence[Printed], reading: Reading) -> Tes
 
 def _counterpart(table: PaperTable, one: Printed, letter: str, found: Sequence[Printed]) -> Printed | None:
     """Ours for the paper's baseline of a row: the one that is called so, or the own one of the row."""
-    systems = {row.system for row in table.rows}
-    named = table.marks[letter].partition(";")[0] if letter else ""
-    system = named if named in systems else table.row(one.system).baseline
+    system = _baseline(table, one.system, letter)
     fits = [o for o in found if (o.system, o.paper_column) == (system, one.paper_column) and o.place != one.place]
     alike = [o for o in fits if (o.row.backbone, o.row.settings) == (one.row.backbone, one.row.settings)]
-    return next(iter(alike or fits), None)
+    # of several trainings or collections of ours in one place of the paper's, that of the row itself
+    return min(
+        alike or fits, key=lambda o: (o.column != one.column, o.column.scored_on != one.column.scored_on), default=None
+    )
+
+
+def _baseline(table: PaperTable, system: str, letter: str) -> str | None:
+    """The row of the paper's table that a mark of a system is about: at its own setting, of its own backbone."""
+    systems = {row.system for row in table.rows}
+    named = table.marks[letter].partition(";")[0].removesuffix(", same set-up") if letter else ""
+    head, comma, setting = system.partition(", ")
+    backbone = head[head.find(" (") :] if " (" in head else ""
+    tried = [named, f"{named}{comma}{setting}", f"{named}{backbone}{comma}{setting}"] if named else []
+    return next((name for name in tried if name in systems), table.row(system).baseline)
 
 
 def _notes(table: PaperTable, found: Sequence[Printed], tests: Tests) -> list[str]:
     notes = [f"{table.title}: {table.citation.rstrip('.')}, Table {table.number}; theirs as printed."]
     if any("" in own for own in tests.values()):
         notes.append("Gains are over our counterpart of the row to which the paper's gains refer.")
-    marks = [f"{letter} = {meant.partition(';')[0]}" for letter, meant in table.marks.items()]
-    if marks:
+    meant = {letter: words.partition(";")[0] for letter, words in table.marks.items()}
+    tested = [letter for letter in meant if any(letter in own for own in tests.values())]
+    if meant:
+        notes.append(f"Marks: {', '.join(f'{letter} = {words}' for letter, words in meant.items())}.")
+    if tested:
         notes.append(
-            f"Superscripts: {', '.join(marks)}; ours by a paired t-test with Holm's correction within column and "
-            f"baseline and an interval that excludes zero, theirs uncorrected."
+            f"Ours ({', '.join(tested)}) by a paired t-test with Holm's correction within column and baseline and an "
+            "interval that excludes zero, theirs uncorrected."
         )
+    elif meant:
+        notes.append("Theirs only: none of our systems could be tested so.")
     absent = [row.system for row in table.rows if row.system not in {one.system for one in found}]
     if absent:
         notes.append(f"Of the paper's rows we have none for: {', '.join(absent)}.")

@@ -88,12 +88,11 @@ def add_grade(
     grades: dict[str, dict[str, int]], query_id: str, document_id: str, grade: str, *, path: Path, number: int
 ) -> None:
     """Put one judgement of a file's line into the grades; a second one of the same pair is refused."""
-    row = grades.setdefault(query_id, {})
-    if document_id in row:
+    if document_id in grades.get(query_id, ()):
         raise _duplicate(path, number, query_id, document_id)
     if not re.fullmatch(r"[+-]?[0-9]+", grade):
         raise BadLine(path, number, f"grade {grade!r} is not a whole number; round or map the grades first")
-    row[document_id] = int(grade)
+    grades.setdefault(query_id, {})[document_id] = int(grade)
 
 
 def _rows(path: Path, columns: str, refuse: Refuse) -> Iterator[tuple[int, list[bytes]]]:
