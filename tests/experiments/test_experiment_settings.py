@@ -46,7 +46,8 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
             "'b' and 'zero-shot' stand in the columns of 'zero-shot' and both train 'firstp'",
         ),
         (
-            'stages=[{name="zero-shot", train_on="toy", rankers=["firstp"]}, {name="b", train_on="toy", shown_with="zero-shot", '
+            'stages=[{name="zero-shot", train_on="toy", rankers=["firstp"]}, '
+            '{name="b", train_on="toy", shown_with="zero-shot", '
             'rankers=["maxp-twice"]}, {name="c", train_on="toy-far", shown_with="zero-shot", rankers=["maxp-twice"]}]',
             "'c' and 'b' stand in the columns of 'zero-shot' and both train 'maxp-twice'",
         ),
