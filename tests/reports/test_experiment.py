@@ -170,11 +170,11 @@ def test_one_training_a_system_is_said_to_be_one() -> None:
 def test_nothing_is_claimed_whose_interval_includes_zero(rows: list[list[float]]) -> None:
     cells = [cell("firstp" if not at else f"ranker{at}", 0, row) for at, row in enumerate(rows)]
     reading = read_experiment(experiment(*cells), draws=199)
-    for sentence in map(str, in_detail(reading)[:1]):
-        assert "n = 6 queries" in sentence
-        for word, claimed in re.findall(r"(Above|Below) firstp: (.*?)\.(?= |$)", sentence):
-            for low, high in re.findall(r"\[([+-][\d.]+), ([+-][\d.]+)\]", claimed):
-                assert float(low) >= 0 if word == "Above" else float(high) <= 0
+    sentence = str(in_detail(reading)[0])
+    assert "n = 6 queries" in sentence
+    for word, claimed in re.findall(r"(Above|Below) firstp: (.*?)\.(?= |$)", sentence):
+        for low, high in re.findall(r"\[([+-][\d.]+), ([+-][\d.]+)\]", claimed):
+            assert float(low) >= 0 if word == "Above" else float(high) <= 0
 
 
 def test_a_ranker_tried_on_fewer_queries_shortens_nobodys_sample() -> None:
