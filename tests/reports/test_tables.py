@@ -88,7 +88,13 @@ def grid(rows: int, columns: int, width: int = 5) -> Table:
     return Table(tuple(f"c{at}" for at in range(columns)), (cells,) * rows, ("Means & 95% intervals.",))
 
 
-SHAPES = {"small": grid(3, 3), "wide": grid(3, 9, 20), "long": grid(60, 3), "long and wide": grid(60, 9, 20)}
+SHAPES = {
+    "small": grid(3, 3),
+    "wide": grid(3, 4, 20),
+    "wider": grid(3, 9, 20),
+    "long": grid(60, 3),
+    "long and wide": grid(60, 9, 20),
+}
 
 
 def test_many_rows_become_a_longtable_whose_head_is_repeated_and_whose_caption_names_it() -> None:
@@ -100,10 +106,22 @@ def test_many_rows_become_a_longtable_whose_head_is_repeated_and_whose_caption_n
     assert text.index(r"\label{tab:x}") < text.index(r"\endfirsthead")
 
 
-def test_a_table_too_wide_for_the_page_is_shrunk_or_turned_and_others_need_booktabs_alone() -> None:
+def test_a_table_too_wide_for_the_page_is_shrunk_and_turned_if_that_made_it_small_and_others_need_booktabs_alone() -> (
+    None
+):
     written = {name: tables.to_latex(table) for name, table in SHAPES.items()}
-    assert [name for name, text in written.items() if "resizebox" in text] == ["wide"]
-    assert [name for name, text in written.items() if "landscape" in text] == ["long and wide"]
+    assert [name for name, text in written.items() if "resizebox" in text] == ["wide", "wider"]
+    assert [name for name, text in written.items() if "landscape" in text] == ["wider", "long and wide"]
+
+
+def test_gains_stand_below_the_numbers_of_a_table_that_is_turned_and_beside_them_in_others() -> None:
+    def written(columns: int) -> str:
+        row = (Cell("maxp"), *[Cell("0.312", "a", "+5.1%", best=True)] * columns)
+        return tables.to_latex(Table(("system", *["RR"] * columns), (row,), ()))
+
+    assert r"\textbf{0.312}$^{a}$ (+5.1\%)" in written(2)
+    assert r"{\scriptsize (+5.1\%)}\end{tabular}" in written(9)
+    assert "scriptsize" not in written(2)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

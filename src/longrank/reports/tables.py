@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 LATEX_NEEDS = r"\usepackage{booktabs,longtable,graphicx,pdflscape}"
 _FLOAT_ROWS = 30  # more would not fit a page
-_PAGE_LETTERS = 80
+_LINE_LETTERS = 60  # more would not fit a line of an article
+_TURNED_LETTERS = 80  # more would be too small to read on an upright page
 RAISED = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
 _LATEX = {char: f"\\{char}" for char in "&%$#_{}"}
 _LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -186,22 +187,26 @@ def to_latex(table: Table, *, label: str = "", heading: str = "") -> str:
     named = [rf"\label{{{label}}}"] if label else []
     types = f"{{l{'r' * (len(table.headings) - 1)}}}"
     head = [r"\toprule", " & ".join(map(_latex, table.headings)) + r" \\", r"\midrule"]
-    rows = [" & ".join(map(_latex_cell, row)) + r" \\" for row in table.rows]
+    letters = _letters(table)
+    turned = letters > _TURNED_LETTERS
+    rows = [" & ".join(_latex_cell(cell, stacked=turned) for cell in row) + r" \\" for row in table.rows]
     if len(rows) > _FLOAT_ROWS:
         top = [caption, *named, r"\\", *head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot"]
-        lines = [r"\footnotesize", rf"\begin{{longtable}}{types}", *top, *rows, r"\end{longtable}"]
-        around = (r"\begin{landscape}", r"\end{landscape}") if _wide(table) else (r"\begingroup", r"\endgroup")
-        return "\n".join([around[0], *lines, around[1]]) + "\n"
-    body = [rf"\begin{{tabular}}{types}", *head, *rows, r"\bottomrule", r"\end{tabular}"]
-    if _wide(table):
-        body = [r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%", *body, "}"]
-    return "\n".join([r"\begin{table}", r"\centering", *body, caption, *named, r"\end{table}"]) + "\n"
+        small = r"\footnotesize\setlength{\tabcolsep}{4pt}"
+        body = [small, rf"\begin{{longtable}}{types}", *top, *rows, r"\end{longtable}"]
+    else:
+        grid = [rf"\begin{{tabular}}{types}", *head, *rows, r"\bottomrule", r"\end{tabular}"]
+        if letters > _LINE_LETTERS:
+            grid = [r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%", *grid, "}"]
+        body = [r"\begin{table}", r"\centering", *grid, caption, *named, r"\end{table}"]
+    around = (r"\begin{landscape}", r"\end{landscape}") if turned else (r"\begingroup", r"\endgroup")
+    return "\n".join([around[0], *body, around[1]]) + "\n"
 
 
-def _wide(table: Table) -> bool:
-    """Whether a line of it would not fit a page set in small letters."""
+def _letters(table: Table) -> int:
+    """How many letters a line of it has, a space between the columns."""
     rows = [table.headings, *([_plain(cell) for cell in row] for row in table.rows)]
-    return sum(max(map(len, column)) + 1 for column in zip(*rows, strict=True)) > _PAGE_LETTERS
+    return sum(max(map(len, column)) + 1 for column in zip(*rows, strict=True))
 
 
 def evaluation_csv(evaluations: Sequence[Evaluation]) -> str:
@@ -319,10 +324,15 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(char, char) for char in text)
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: Cell, *, stacked: bool) -> str:
     text = rf"\textbf{{{_latex(cell.text)}}}" if cell.best else _latex(cell.text)
     raised = f"$^{{{cell.letters}}}$" if cell.letters else ""
-    return text + raised + (f" ({_latex(cell.gain)})" if cell.gain else "")
+    if not cell.gain:
+        return text + raised
+    gain = f"({_latex(cell.gain)})"
+    if not stacked:
+        return f"{text}{raised} {gain}"
+    return rf"\begin{{tabular}}[t]{{@{{}}r@{{}}}}{text}{raised}\\[-2pt]{{\scriptsize {gain}}}\end{{tabular}}"
 
 
 def _csv(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
