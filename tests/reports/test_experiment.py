@@ -138,7 +138,7 @@ def test_holm_makes_a_second_test_cost_something() -> None:
 def test_words_claim_what_the_test_found_and_no_more() -> None:
     shown = words(read_experiment(experiment(*HAND, *SUMP)))
     assert "toy-far RR (n = 8 queries, 2 seeds). Above firstp: maxp +0.312 [" in shown
-    assert "Not told apart from firstp: sump." in shown
+    assert "No significant difference from firstp: sump." in shown
     assert "as few as 8 queries" in shown
     assert "collapsed to constant scores, counted in the means like all others: maxp 1" in shown
     assert "Laptop size" in shown
@@ -194,7 +194,7 @@ def test_a_later_training_is_compared_with_the_first_on_the_same_queries() -> No
     assert [each.text for each in changes_table(reading).rows[0][:5]] == [
         "firstp", "toy-far RR", "tuned", "0.500", "zero-shot",
     ]  # fmt: skip
-    assert "No difference that can be told from zero: firstp, maxp." in words(reading)
+    assert "No significant difference: firstp, maxp." in words(reading)
 
 
 def test_what_no_training_changes_stands_beside_every_training() -> None:

@@ -334,7 +334,7 @@ document.body.dataset.cut = cut.length;
 def test_a_table_of_ten_columns_fits_a_laptop(
     browse: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    names = ["system", "where", "training", "mean", "against", "its mean", "difference", "corrected p", "told apart",
+    names = ["system", "where", "training", "mean", "against", "its mean", "difference", "corrected p", "significant",
              "queries"]  # fmt: skip
     interval = Cell(-0.051, detail="[-0.076, -0.031]")
     row: list[Value | Cell] = [

@@ -49,7 +49,7 @@ def results_notes(reading: Reading) -> tuple[str, ...]:
         "among those tried on all of its queries; first stages and orders to compare with are not counted."
     ]
     if letters:
-        notes.append(f"Superscripts mark a difference that was told apart from {letters}.")
+        notes.append(f"Superscripts mark a significant difference from {letters}.")
         notes.append(how_tested(reading))
     facts = [cell.facts for cell in reading.result.cells if cell.values and "ranker" in cell.labels]
     depths = sorted({int(fact["depth"]) for fact in facts if "depth" in fact})
@@ -81,8 +81,8 @@ def changes_table(reading: Reading) -> Table:
         )
         for change in reading.changes
     )
-    headings = ("system", "where", "training", "mean", "against", "its mean", "difference", "corrected p", "told apart",
-                "queries")  # fmt: skip
+    headings = ("system", "where", "training", "mean", "against", "its mean", "difference", "corrected p",
+                "significant", "queries")  # fmt: skip
     notes = ("The same system after two trainings, paired by query; tested as the results are.",)
     return Table(headings, rows, notes)
 

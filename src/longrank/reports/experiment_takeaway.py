@@ -1,4 +1,4 @@
-"""What an experiment shows, for whoever reads no further: a few sentences, each resting on tests named below it."""
+"""What an experiment shows, for whoever reads no further: a few statements, each resting on tests named below it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -14,7 +14,7 @@ from longrank.reports.page import Folded, Statement
 from longrank.reports.tables import signed
 
 _NAMED = 3  # systems named in a sentence; more are counted, and named in the details
-_CLAUSES = 4  # columns spoken of in a sentence
+_POINTS = 5  # of a statement
 
 Family = Mapping[Row, Estimate]
 
@@ -24,27 +24,30 @@ def what_it_shows(reading: Reading) -> list[str | Statement | Folded]:
 
     Where nothing was compared there is no takeaway, and nothing is folded.
     """
-    sentences, details = takeaway(reading), in_detail(reading)
-    folded = [Folded("In detail: every system in every column", details)] if sentences else details
-    return [*_unfinished(reading), *sentences, *audit_statements(reading.result), *folded]
+    statements, details = takeaway(reading), in_detail(reading)
+    folded = [Folded("In detail: every system in every column", details)] if statements else details
+    return [*_unfinished(reading), *statements, *audit_statements(reading.result), *folded]
 
 
-def takeaway(reading: Reading) -> list[str]:
-    """At most five sentences: first stage, own baseline, other collection, later training, and how sure all that is."""
+def takeaway(reading: Reading) -> list[Statement]:
+    """At most five: own baseline, other collection, other training, first stage, and how sure all that is."""
     columns = reading.main_columns
     families = {letter: _families(reading, columns, letter) for letter in reading.baselines}
     retrieved = [row.system for row in reading.rows if row.reference == "retriever"]
     first_stage = next((c for c in "bc" if set(reading.baselines.get(c, "").split(" or ")) & set(retrieved)), "")
     moved = shifts(reading, columns)
     trained = [change for change in reading.changes if change.after in columns]
-    found = [
-        _above_first_stage(reading, reading.baselines.get(first_stage, ""), families.get(first_stage, {})),
-        _against_own(reading, families.get("a", {})),
-        _between_collections(reading, moved),
-        _after_training(reading, trained),
-    ]
+    found = {
+        f"Compared with {reading.baselines.get('a', '')}": _against_own(reading, families.get("a", {})),
+        _moved_head(reading, moved): _between_collections(reading, moved),
+        "After other training": _after_training(reading, trained),
+        f"Compared with the first-stage ranking ({reading.baselines.get(first_stage, '')})": _above_first_stage(
+            reading, families.get(first_stage, {})
+        ),
+    }
     tests = sum(len(family) for of in families.values() for family in of.values()) + len(moved) + len(trained)
-    return [*filter(None, found), _how_sure(reading, columns, tests)] if any(found) else []
+    statements = [Statement(head, _first_few(points)) for head, points in found.items() if points]
+    return [*statements, Statement("How sure", _how_sure(reading, columns, tests))] if statements else []
 
 
 def _families(reading: Reading, columns: Sequence[Column], letter: str) -> dict[Column, Family]:
@@ -61,26 +64,33 @@ def _families(reading: Reading, columns: Sequence[Column], letter: str) -> dict[
     return {column: family for column, family in found.items() if family}
 
 
-def _above_first_stage(reading: Reading, label: str, families: Mapping[Column, Family]) -> str:
-    if not families:
-        return ""
-    clauses = []
+def _above_first_stage(reading: Reading, families: Mapping[Column, Family]) -> list[str]:
+    """Who is above it, by column, and how often anybody is below: rankers that lose to it would better not be used."""
+    points = []
     for column, family in families.items():
         above, _ = _split(reading, family)
         if above:
-            clauses.append(f"on {reading.heading(column)} {_many(above, family)}{_few(above)}")
+            points.append(f"On {_place(reading, column)}: {_who(above, len(family))} significantly better.")
+    tests = sum(map(len, families.values()))
     below = sum(len(_split(reading, family)[1]) for family in families.values())
-    lead = f"Told apart above the first-stage ranking ({label}): {_joined(clauses) or 'no system'}"
-    return f"{lead}; in {below} of {sum(map(len, families.values()))} comparisons a system is below it."
+    if tests and not points:
+        points.append("No system is significantly better anywhere.")
+    return [*points, f"In {below} of {tests} comparisons the system is significantly worse."] if tests else []
 
 
-def _against_own(reading: Reading, families: Mapping[Column, Family]) -> str:
-    clauses, seen = [], set()
+def _against_own(reading: Reading, families: Mapping[Column, Family]) -> list[str]:
+    points, seen = [], set()
     for column, family in families.items():
         evidence = "" if column.scored_on in seen else _evidence(reading, column.scored_on)
-        clauses.append(f"on {reading.heading(column)}{evidence} {_counted(reading, family, ('above', 'below'))}")
+        points.append(f"On {_place(reading, column)}{evidence}: {_verdict(reading, family)}.")
         seen.add(column.scored_on)
-    return f"Told apart from {reading.baselines['a']}: {_joined(clauses)}." if clauses else ""
+    return points
+
+
+def _place(reading: Reading, column: Column) -> str:
+    """A column in words; its measure only where more than one is shown."""
+    heading = reading.heading(column)
+    return heading if len({c.measure for c in reading.columns}) > 1 else heading.removesuffix(f" {column.measure}")
 
 
 def _evidence(reading: Reading, collection: str) -> str:
@@ -89,53 +99,56 @@ def _evidence(reading: Reading, collection: str) -> str:
         starts, lengths = (list(cell.values.get(name, {}).values()) for name in ("start", "length"))
         if starts and lengths and cell.facts.get("tokenizer") != SNIPPETS:
             start, length = median(starts), median(lengths)
-            return f", where half of the evidence starts by token {start:,.0f} of a median {length:,.0f},"
+            return f" (half of the evidence starts by token {start:,.0f}; median document: {length:,.0f} tokens)"
     return ""
 
 
-def _between_collections(reading: Reading, moved: Sequence[Change]) -> str:
-    clauses = []
+def _between_collections(reading: Reading, moved: Sequence[Change]) -> list[str]:
+    points = []
     for after in dict.fromkeys(change.after for change in moved):
         changes = changes_to(moved, after)
         before = changes[0].before
-        clause = f"from {before.scored_on} to {after.scored_on} {_counted(reading, _of(changes), ('higher', 'lower'))}"
+        point = f"{after.scored_on} instead of {before.scored_on}: {_verdict(reading, _of(changes))}"
         lost = [c for c in changes if told_apart(c.estimate) and c.estimate.difference < 0]
         if lost:
             most = min(lost, key=lambda change: change.estimate.difference)
-            which = f"most of all {row_words(reading, most.row)} " if len(lost) > 1 else ""
-            clause += f", {which}by {signed(most.estimate)}"
-        clauses.append(clause + _first_stage_moves(reading, before, after))
-    trained = f" ({moved[0].after.stage})" if moved and len(reading.stages) > 1 else ""
-    return f"Told apart between collections{trained}: {_joined(clauses)}." if clauses else ""
+            point += f". The largest loss is {signed(most.estimate)} ({row_words(reading, most.row)})"
+        points.append(f"{point}.{_first_stage_moves(reading, before, after)}")
+    return points
+
+
+def _moved_head(reading: Reading, moved: Sequence[Change]) -> str:
+    stage = f" ({moved[0].after.stage})" if moved and len(reading.stages) > 1 else ""
+    return f"From one collection to another{stage}"
 
 
 def _first_stage_moves(reading: Reading, before: Column, after: Column) -> str:
     for row in reading.rows:
         places = [reading.places.get((row, column)) for column in (before, after)]
         if row.reference == "retriever" and places[0] and places[1]:
-            return f" ({row.system} itself has {places[0].mean:.3f}, then {places[1].mean:.3f})"
+            return f" {row.system} has {places[0].mean:.3f} on {before.scored_on}, {places[1].mean:.3f} here."
     return ""
 
 
-def _after_training(reading: Reading, changes: Sequence[Change]) -> str:
-    clauses = []
+def _after_training(reading: Reading, changes: Sequence[Change]) -> list[str]:
+    points = []
     for after in dict.fromkeys(change.after for change in changes):
         those = changes_to(changes, after)
-        pair = f"{after.stage} against {those[0].before.stage}"
-        clauses.append(f"{pair} on {after.scored_on} {_counted(reading, _of(those), ('higher', 'lower'))}")
-    return f"Told apart after later training: {_joined(clauses)}." if clauses else ""
+        pair = f"{after.stage} instead of {those[0].before.stage}, on {after.scored_on}"
+        points.append(f"{pair[0].upper()}{pair[1:]}: {_verdict(reading, _of(those))}.")
+    return points
 
 
-def _how_sure(reading: Reading, columns: Iterable[Column], tests: int) -> str:
+def _how_sure(reading: Reading, columns: Iterable[Column], tests: int) -> list[str]:
     places = [(row, reading.places[row, c]) for c in columns for row in reading.rows if (row, c) in reading.places]
     queries = count_range({place.queries for row, place in places if not row.reference})
     seeds = {place.seeds for row, place in places if row.backbone}
     sown = f", {count_range(seeds)} {'seed' if seeds == {1} else 'seeds'} a training" if seeds else ""
-    laptop = " At laptop size directions may carry over, numbers do not." if _at_laptop(reading) else ""
-    return (
-        f"Told apart is what a test and its interval bear out, of {tests} tests on {queries} queries{sown}, corrected "
-        f"within each column and baseline; the others are not thereby equal.{laptop}"
-    )
+    return [
+        f"{tests} tests on {queries} queries{sown}. Significant: the test, corrected within each column and baseline, "
+        "finds a difference and its interval excludes zero. No significant difference does not mean equal.",
+        *(["Laptop size: directions may carry over to larger models, numbers do not."] if _at_laptop(reading) else []),
+    ]
 
 
 def _at_laptop(reading: Reading) -> bool:
@@ -153,29 +166,35 @@ def _split(reading: Reading, family: Family) -> tuple[list[str], list[str]]:
     return above, below
 
 
-def _counted(reading: Reading, family: Family, words: tuple[str, str]) -> str:
+def _verdict(reading: Reading, family: Family) -> str:
+    """Who is better and who is worse, and how many show no difference."""
     above, below = _split(reading, family)
-    up, down = words
-    return f"{_many(above, family)} {up}{_few(above)}, {len(below) or 'none'} {down}{_few(below)}"
+    rest = len(family) - len(above) - len(below)
+    if rest == len(family):
+        whom = row_words(reading, next(iter(family))) if rest == 1 else f"any of {rest} systems"
+        return f"no significant difference for {whom}"
+    parts = [f"{_who(above, len(family))} significantly better"] if above else []
+    parts += [f"{_who(below, len(family))} significantly worse"] if below else []
+    other = "the other one" if rest == 1 else f"the other {rest}"
+    return "; ".join([*parts, *([f"no significant difference for {other}"] if rest else [])])
 
 
-def _many(names: Sequence[str], family: Family) -> str:
-    return f"{len(names) or 'none'} of {len(family)} system{'s' if len(family) > 1 else ''}"
+def _who(names: Sequence[str], tried: int) -> str:
+    """The names, if they are few, else their number, with the verb that follows.
 
-
-def _few(names: Sequence[str]) -> str:
-    """The names in brackets, if they are few.
-
-    >>> _few([]), _few(["maxp", "sump"]), _few(["a", "b", "c", "d"])
-    ('', ' (maxp, sump)', '')
+    >>> _who(["maxp"], 9), _who(["maxp", "sump", "avgp"], 9), _who(["a", "b", "c", "d"], 9)
+    ('maxp is', 'maxp, sump and avgp are', '4 of 9 systems are')
+    >>> _who(["a", "b", "c", "d"], 4)
+    'all 4 systems are'
     """
-    return f" ({', '.join(names)})" if 0 < len(names) <= _NAMED else ""
+    if len(names) <= _NAMED:
+        return f"{' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} {'is' if len(names) == 1 else 'are'}"
+    return f"all {tried} systems are" if len(names) == tried else f"{len(names)} of {tried} systems are"
 
 
-def _joined(clauses: Sequence[str]) -> str:
-    left = len(clauses) - _CLAUSES
-    more = [f"{left} more in the details"] if left > 0 else []
-    return "; ".join([*clauses[:_CLAUSES], *more])
+def _first_few(points: Sequence[str]) -> list[str]:
+    left = len(points) - _POINTS
+    return [*points[:_POINTS], *([f"{left} more in the details."] if left > 0 else [])]
 
 
 def _unfinished(reading: Reading) -> list[str]:

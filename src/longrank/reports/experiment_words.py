@@ -84,7 +84,7 @@ def _short_of(reading: Reading, label: str, family: dict[Row, Estimate]) -> list
     """Who does not beat a baseline that all should beat."""
     below = [row_words(reading, row) for row, e in family.items() if told_apart(e) and e.difference < 0]
     level = [row_words(reading, row) for row, e in family.items() if not told_apart(e)]
-    groups = {"below": below, "not told apart from": level}
+    groups = {"below": below, "no significant difference from": level}
     return [f"{word} {label}: {', '.join(names)}" for word, names in groups.items() if names] or [f"all above {label}"]
 
 
@@ -93,7 +93,7 @@ def _family(reading: Reading, label: str, family: dict[Row, Estimate]) -> list[s
     below = {row: e for row, e in family.items() if told_apart(e) and e.difference < 0}
     level = [row_words(reading, row) for row in family if row not in above and row not in below]
     parts = [f"{word} {label}: {_listed(reading, rows)}" for word, rows in (("above", above), ("below", below)) if rows]
-    return [*parts, *([f"not told apart from {label}: {', '.join(level)}"] if level else [])]
+    return [*parts, *([f"no significant difference from {label}: {', '.join(level)}"] if level else [])]
 
 
 def _points(parts: Sequence[str]) -> list[str]:
@@ -138,7 +138,7 @@ def _on_changes(reading: Reading, changes: Sequence[Change], head: str) -> State
     parts = [f"{word}: {_listed(reading, rows)}" for word, rows in groups.items() if rows]
     same = [row_words(reading, change.row) for change in changes if not told_apart(change.estimate)]
     if same:
-        parts.append(f"no difference that can be told from zero: {', '.join(same)}")
+        parts.append(f"no significant difference: {', '.join(same)}")
     places = [reading.places[change.row, change.after] for change in changes]
     tried = sample((place.queries for place in places), (place.seeds for place in places))
     return Statement(f"{head} ({changes[0].after.measure}, {tried})", _points(parts))
