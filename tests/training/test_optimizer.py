@@ -20,7 +20,7 @@ MakeRanker = Callable[..., NeuralRanker]
 def ranker_over(kind: str) -> NeuralRanker:
     import transformers
 
-    sizes = {"vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes: dict[str, float] = {"vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     sizes |= {"intermediate_size": 32, "attention_dropout": 0.5} if kind == "Llama" else {"d_ff": 32, "d_kv": 8}
     config = getattr(transformers, f"{kind.removesuffix('Encoder')}Config")(**sizes)
     words = tiny(vocabulary=64)
