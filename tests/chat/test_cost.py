@@ -118,7 +118,7 @@ def test_the_budget_is_never_passed_by_calls_under_way() -> None:
     assert meter.account.dollars == 11.0
 
 
-@pytest.mark.parametrize("budget", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("budget", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_budget_is_money(budget: float) -> None:
     with pytest.raises(SettingsError, match="more than 0"):
         MeteredChat(ScriptedChat([]), price=DOLLAR_A_TOKEN, budget=budget)

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from longrank.audit.card import read_card
+from longrank.cli.audit import allowed_documents, read_budget
 from longrank.cli.main import app
 from longrank.core.errors import ModelError, SettingsError
 from longrank.core.types import Query
@@ -108,13 +109,41 @@ def test_a_memory_answers_a_second_audit_and_a_budget_stops_the_first(
     assert json.loads((folder / "two/timings.json").read_text())["texts"] == 8 * 2  # the re-run alone is asked again
 
 
-@pytest.mark.parametrize("budget", [["28"], ["$0.028", "--price", "1"], ["-1"]])
+@pytest.mark.parametrize("budget", [["28"], ["$0.028", "--price", "1"]])
 def test_a_budget_of_less_than_a_query_is_refused_before_anything_is_scored(folder: Path, budget: list[str]) -> None:
     (folder / "little.py").write_text(MODULE)
     refused = audit("little:whole", *SMALL, "--out", "out", "--budget", *budget)
     assert isinstance(refused.exception, SettingsError)
     assert "and one query takes 29" in str(refused.exception)
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("budget", ["$inf", "$nan", "$-5", "$0", "$", "-1", "0", "inf", "many"])
+def test_a_budget_that_can_be_none_is_refused_before_the_data_is_read(folder: Path, budget: str) -> None:
+    (folder / "little.py").write_text(MODULE)
+    refused = audit("little:whole", "--data", "nowhere", "--budget", budget, "--price", "1")
+    assert isinstance(refused.exception, SettingsError)
+    assert f"dollars such as '$5', more than 0, got {budget!r}" in str(refused.exception)
+
+
+def test_a_budget_in_dollars_without_a_price_is_refused_before_the_data_is_read(folder: Path) -> None:
+    (folder / "little.py").write_text(MODULE)
+    refused = audit("little:whole", "--data", "nowhere", "--budget", "$5")
+    assert "needs --price" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("option", "number"),
+    [("--price", "0"), ("--price", "inf"), ("--price", "-1"), ("--fail-if-lost", "nan"), ("--tolerance", "nan")],
+)
+def test_a_number_that_no_limit_can_be_is_refused(option: str, number: str) -> None:
+    refused = audit("minilm", "--data", "nowhere", option, number)
+    assert refused.exit_code == 2
+    assert f"Invalid value for '{option}'" in refused.stderr
+
+
+def test_a_price_of_next_to_nothing_lets_all_be_scored() -> None:
+    assert allowed_documents(read_budget("$5"), 1e-320, total=70) == 70
 
 
 def test_what_a_killed_run_scored_does_not_look_saved(folder: Path, request: pytest.FixtureRequest) -> None:

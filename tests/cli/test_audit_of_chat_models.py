@@ -86,6 +86,7 @@ def test_a_budget_of_documents_holds_for_chat_models_too(ranker: str, asked: lis
         (("--price", "3"), "paid by the token"),
         (("--cache", "prices.json"), "kept in a folder"),
         (("--budget", "$many"), "dollars such as '$5'"),
+        (("--budget", "$inf"), "dollars such as '$5'"),
     ],
 )
 def test_options_that_do_not_fit_a_chat_model_are_refused_before_anything_is_asked(

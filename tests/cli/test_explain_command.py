@@ -29,6 +29,13 @@ def test_a_text_that_is_not_utf8_is_refused_by_line(model: Path, tmp_path: Path,
     assert (refused.line, "byte 4 is not UTF-8" in refused.reason) == (2, True)
 
 
+def test_brackets_in_a_text_are_shown_and_mean_nothing(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "post.txt").write_text("[b]foxes[/i] :fox: [see below]")
+    shown = CliRunner().invoke(app, ["explain", str(model), str(tmp_path / "post.txt"), "--query", "fox"])
+    assert shown.exit_code == 0, shown.exception
+    assert "[b]foxes[/i] :fox: [see below]" in shown.output
+
+
 def test_a_text_is_read_the_same_from_a_file_and_from_standard_input(model: Path, tmp_path: Path) -> None:
     text, file = "a red fox\r\nin the snow\n" * 40, tmp_path / "fox.txt"
     file.write_bytes(text.encode())

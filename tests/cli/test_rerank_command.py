@@ -116,7 +116,7 @@ def test_a_run_without_candidates_is_refused(folder: Path) -> None:
 
 
 def test_options_for_checkpoints_are_refused_for_other_rankers(folder: Path) -> None:
-    for option in (["--runtime", "int8"], ["--token-cache", "cache"]):
+    for option in (["--runtime", "int8"], ["--token-cache", "cache"], ["--remote-code", "name@version"]):
         refused = rerank("short_sighted:first", *option)
         assert isinstance(refused.exception, ModelError)
         assert option[0] in str(refused.exception)

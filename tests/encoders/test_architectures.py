@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from longrank.core.errors import ModelError
+from longrank.core.errors import ModelError, SettingsError
 from longrank.core.types import Document, Query, Spec
 from longrank.encoders.backbone import Backbone, Pooling
 from longrank.encoders.pretrained import is_causal, pretrained
+from longrank.encoders.registry import BACKBONES
 from longrank.encoders.rows import Needs, Row, Specials
 from longrank.rankers.zoo import RANKERS, build_ranker, firstp, longp
 
@@ -303,6 +304,39 @@ def test_last_pooling_reads_the_last_token_and_not_the_padding(folder_of: Callab
 def test_cls_pooling_is_refused_where_there_is_no_such_token(name: str, folder_of: Callable[[str], Path]) -> None:
     with pytest.raises(ModelError, match=r"no \[CLS\] token to read: use pooling='mean'"):
         pretrained(str(folder_of(name)), pooling="cls")
+
+
+def dropout_rates(model: torch.nn.Module) -> set[float]:
+    parts = [
+        part.p if isinstance(part, torch.nn.Dropout) else getattr(part, "dropout", None) for part in model.modules()
+    ]
+    return {rate for rate in parts if isinstance(rate, float)}  # attention has its rate as a number
+
+
+@pytest.mark.parametrize("name", ["t5", "longt5"])
+def test_t5_takes_its_first_layers_and_one_rate_for_all_its_parts(
+    name: str, folder_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    asked = pretrained(str(folder_of(name)), layers=1, hidden_dropout=0.3)
+    assert (asked.layers, len(asked.model.encoder.block)) == (1, 1)
+    assert dropout_rates(asked.model) == {0.3}
+    asked.save(tmp_path)
+    assert dropout_rates(pretrained(str(tmp_path)).model) == {0.3}
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "remedy"),
+    [
+        ("t5", "attention_dropout", "leave it out; hidden_dropout is the one rate of all its parts"),
+        ("llama", "hidden_dropout", "leave it out"),
+        ("modernbert", "hidden_dropout", "leave it out"),
+    ],
+)
+def test_a_dropout_that_a_model_does_not_have_is_refused(
+    name: str, option: str, remedy: str, folder_of: Callable[[str], Path]
+) -> None:
+    with pytest.raises(SettingsError, match=f"of type '{name}' takes no {option}: {remedy}"):
+        BACKBONES.build(Spec("pretrained", {"model": str(folder_of(name)), option: 0.2}))
 
 
 def test_more_tokens_than_positions_are_refused(folder_of: Callable[[str], Path]) -> None:

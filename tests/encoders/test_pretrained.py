@@ -37,15 +37,16 @@ def test_attention_dropout_is_off_unless_asked_for_and_then_kept_in_a_folder_of_
     assert attention_rate(pretrained(str(tmp_path))) == 0.0
 
 
-def test_attention_dropout_is_found_under_its_other_name(tmp_path: Path) -> None:
+def test_dropout_rates_are_found_under_their_other_names(tmp_path: Path) -> None:
     from transformers import DistilBertConfig, DistilBertModel
 
     shape = {"vocab_size": 64, "dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16}
     DistilBertModel(DistilBertConfig(**shape)).save_pretrained(tmp_path)
     facts = {"tokenizer": "words-v1", "vocabulary_size": 64, "pooling": "cls"}
     (tmp_path / "encoder.json").write_text(json.dumps(facts))
-    loaded = pretrained(str(tmp_path), attention_dropout=0.3).model
+    loaded = pretrained(str(tmp_path), attention_dropout=0.3, hidden_dropout=0.2).model
     assert loaded.transformer.layer[0].attention.dropout.p == 0.3
+    assert loaded.transformer.layer[0].ffn.dropout.p == 0.2
 
 
 def test_the_first_layers_of_minilm_are_three_of_six() -> None:

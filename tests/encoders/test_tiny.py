@@ -31,6 +31,9 @@ def test_rotary_positions_are_turned_not_added() -> None:
         ({"heads": 0}, "heads must be at least 1"),
         ({"dim": 15}, "a multiple of 2 with 2 heads, got 15"),
         ({"dim": 6, "rotary": True}, "a multiple of 4 with 2 heads, got 6"),
+        ({"vocabulary": 0}, "vocabulary of the tiny encoder must be at least 5, for 4 ids are reserved, got 0"),
+        ({"vocabulary": -7}, "at least 5, for 4 ids are reserved, got -7"),
+        ({"vocabulary": 4}, "at least 5, for 4 ids are reserved, got 4"),
         ({"vocabulary": "brt"}, "vocabulary is 'bert' or a whole number, not 'brt'"),
     ],
 )

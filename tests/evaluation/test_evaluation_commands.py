@@ -151,7 +151,9 @@ def test_compare_shows_every_difference_with_its_interval_and_corrected_p(folder
         (["compare", "weak.run", "strong.run"], SettingsError, "name a baseline"),
         (["compare", "weak.run", "strong.run", "--baseline", "bm25"], UnknownName, "weak, strong"),
         (["compare", "weak.run", "weak.run", "--baseline", "weak"], DataError, "two systems are named 'weak'"),
+        (["compare", "weak.run", "--baseline", "weak"], DataError, "at least two systems, got 1"),
         (["compare", "weak.run", "strong.run", "--own", "weak"], SettingsError, "SYSTEM=BASELINE"),
+        (["compare", "a.run", "b.run", "--own", "a=b", "--own", "a=a"], SettingsError, "names two of one: a=b, a=a"),
         (["compare", "weak.run", "strong=", "--baseline", "weak"], SettingsError, "'strong=' lacks a name or a file"),
         (["compare", "weak.run", "s=strong.run,", "--baseline", "weak"], SettingsError, "lacks a name or a file"),
         (["compare", "weak.run", "=strong.run", "--baseline", "weak"], SettingsError, "lacks a name or a file"),
@@ -166,6 +168,13 @@ def test_bad_input_is_told_in_a_sentence(
     result = call(*arguments, "--qrels", "qrels.txt")
     assert isinstance(result.exception, error)
     assert hint in str(result.exception)
+
+
+@pytest.mark.parametrize("options", [["--baseline", "nope"], ["--own", "one=nope"], ["--own", "nope=two"]])
+def test_a_baseline_that_is_none_of_the_systems_is_refused_before_a_file_is_read(options: list[str]) -> None:
+    result = call("compare", "one=absent.run", "two.run", *options, "--qrels", "absent.txt")
+    assert isinstance(result.exception, UnknownName)
+    assert str(result.exception) == "no system 'nope' to compare with; the systems are one, two"
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare"])

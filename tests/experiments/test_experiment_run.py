@@ -342,6 +342,14 @@ def test_the_command_shows_the_plan_and_then_runs_a_part_of_it(smallest: Path, t
     assert "[1/1] retrieve for toy by bm25" in again.output
 
 
+@pytest.mark.parametrize("option", ["--only", "--force"])
+def test_a_step_that_is_not_in_the_plan_is_refused(smallest: Path, tmp_path: Path, option: str) -> None:
+    refused = CliRunner().invoke(app, ["run", str(smallest), "--out", str(tmp_path / "out"), option, "trian maxp"])
+    assert isinstance(refused.exception, SettingsError)
+    assert "no step fits 'trian maxp'; labels are like: make toy" in str(refused.exception)
+    assert not (tmp_path / "out").exists()
+
+
 COMMAND = [sys.executable, "-c", "from longrank.cli.main import run; run()", "run"]
 
 

@@ -155,6 +155,36 @@ def test_show_marks_the_evidence(folder: Path) -> None:
     assert "tokens 500-508" in result.output
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("profile toy --passages p.jsonl", "--passages is looked for by --method match or align"),
+        ("show toy q-far far --passages p.jsonl", "--passages is looked for by --method match or align"),
+        ("profile toy --piece-grade 2", "--piece-grade changes nothing for --method gold: leave it out"),
+        ("profile f.txt --method fira --sample 9 --tokenizer bert", "--tokenizer, --sample changes nothing for"),
+        ("profile toy --method judge --retrieve 5", "--retrieve changes nothing for --method judge"),
+        ("profile toy --method match --retrieve 5 --at-least 2", "--at-least changes nothing for --method match with"),
+        ("stats toy --passage-tokens 9", "--passage-tokens changes nothing without a profile"),
+        ("stats --profile p.jsonl --at-least 2", "--at-least changes nothing without a collection"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, said: str
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(SettingsError, match=said):
+        run(*command.split())
+
+
+def test_measures_of_a_ceiling_may_stand_between_commas(folder: Path) -> None:
+    run("profile", folder / "toy", "--out", folder / "p.jsonl")
+    files = ("--qrels", folder / "toy" / "qrels.txt", "--candidates", folder / "bm25.run")
+    heading = run("ceiling", folder / "p.jsonl", *files, "--measures", "RR, AP").output.splitlines()[0]
+    assert "RR" in heading and "AP" in heading
+    with pytest.raises(SettingsError, match="no measure was named"):
+        run("ceiling", folder / "p.jsonl", *files, "--measures", " ")
+
+
 def test_what_cannot_be_done_is_said(folder: Path) -> None:
     with pytest.raises(SettingsError, match="needs --passages"):
         run("profile", folder / "toy", "--method", "match")

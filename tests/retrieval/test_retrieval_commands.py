@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from longrank.cli.fuse import fuse
 from longrank.cli.pseudo_label import pseudo_label
 from longrank.cli.retrieve import retrieve
-from longrank.core.errors import DataError, SettingsError, StaleIndex
+from longrank.core.errors import DataError, SettingsError, StaleIndex, UnknownName
 from longrank.core.types import Document, Qrels, Query, Run
 from longrank.corpora.formats import beir, jsonl, trec
 from longrank.corpora.splits import write_splits
@@ -114,6 +114,50 @@ def test_a_search_for_nothing_or_in_nothing_is_refused(folder: Path, tmp_path: P
     with pytest.raises(DataError, match="holds no document"):
         call("retrieve", folder, "--out", tmp_path / "run.trec")
     assert not (tmp_path / "run.trec").exists()
+
+
+@pytest.mark.parametrize("method", ["bm25", "rm3", "dense", "hybrid"])
+def test_queries_that_are_all_empty_are_refused(folder: Path, tmp_path: Path, method: str) -> None:
+    jsonl.write_queries(folder / "queries.jsonl", [Query("q1", ""), Query("q2", " \n")])
+    with pytest.raises(DataError, match=r"all 2 queries asked for are empty.*nothing to search with.*queries\.jsonl"):
+        call("retrieve", folder, "--out", tmp_path / "run.trec", "--method", method)
+    assert not (tmp_path / "run.trec").exists()
+
+
+def test_an_empty_query_among_others_is_left_out_and_told(folder: Path, tmp_path: Path) -> None:
+    jsonl.write_queries(folder / "queries.jsonl", [Query("q1", "fox"), Query("blank", "  ")])
+    output = call("retrieve", folder, "--out", tmp_path / "run.trec")
+    assert "left out: 1 of 2 queries are empty (blank)" in output
+    assert list(trec.read_run(tmp_path / "run.trec")) == ["q1"]
+
+
+def test_queries_of_which_none_finds_anything_are_refused(folder: Path, tmp_path: Path) -> None:
+    jsonl.write_queries(folder / "queries.jsonl", [Query("q1", "???"), Query("q2", "zebra")])
+    with pytest.raises(DataError, match="none of 2 queries shares a term with any document"):
+        call("retrieve", folder, "--out", tmp_path / "run.trec")
+    with pytest.raises(DataError, match="none of 2 queries has a document in bm25"):
+        call("pseudo-label", folder, "--out", tmp_path / "labels.txt")
+    assert not list(tmp_path.glob("*.t*"))
+
+
+def test_a_measure_to_tune_by_is_read_before_the_index_is_built(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="nDCG@10"):
+        call("retrieve", folder, "--out", tmp_path / "run.trec", "--tune", "nDGC@10")
+    assert not (folder / ".longrank").exists()
+    assert "on 1 queries" in call("retrieve", folder, "--out", tmp_path / "run.trec", "--tune", " RR@10")
+
+
+@pytest.mark.parametrize(("option", "method"), [("--original-weight", "rm3"), ("--bm25-weight", "hybrid")])
+def test_a_weight_that_is_no_number_is_refused(folder: Path, option: str, method: str) -> None:
+    given = ["retrieve", str(folder), "--out", "run.trec", "--method", method, option, "nan"]
+    refused = CliRunner().invoke(app, given)
+    assert refused.exit_code == 2
+    assert f"Invalid value for '{option}'" in refused.stderr
+
+
+def test_options_of_bm25_are_refused_where_labels_come_from_a_run(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--k1, --rm3 is for BM25, and --run takes the labels"):
+        call("pseudo-label", folder, "--out", tmp_path / "labels.txt", "--run", "r.trec", "--rm3", "--k1", "2")
 
 
 def test_queries_to_tune_on_are_refused_where_nothing_is_tuned(folder: Path, tmp_path: Path) -> None:

@@ -216,6 +216,19 @@ def test_training_documents_are_debiased_and_other_splits_left_out(passages: Pat
     assert len(made.documents) == 300
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("passages --distractor-kind bm25", "there are none without --distractors"),
+        ("toy --distractors 2 --distractor-kind bm25", "the toy world has its own"),
+        ("toy --split dev --reserve other.txt", "--reserve, --split is for collections with several splits"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(tmp_path: Path, asked: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        run("far-relevant", *asked.split(), "--out", tmp_path / "far")
+
+
 def test_settings_that_cannot_be_met_are_explained(passages: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="leaves no room"):
         run("far-relevant", passages, "--out", tmp_path / "far", "--boundary", "90", "--max-tokens", "80")

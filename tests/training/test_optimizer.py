@@ -20,8 +20,8 @@ MakeRanker = Callable[..., NeuralRanker]
 def ranker_over(kind: str) -> NeuralRanker:
     import transformers
 
-    sizes = {"vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
-    sizes |= {"intermediate_size": 32} if kind == "Llama" else {"d_ff": 32, "d_kv": 8}
+    sizes: dict[str, float] = {"vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 32, "attention_dropout": 0.5} if kind == "Llama" else {"d_ff": 32, "d_kv": 8}
     config = getattr(transformers, f"{kind.removesuffix('Encoder')}Config")(**sizes)
     words = tiny(vocabulary=64)
     model = getattr(transformers, f"{kind}Model")(config)
@@ -111,6 +111,18 @@ def test_dropout_is_set_where_it_is_on(make_ranker: MakeRanker) -> None:
     set_dropout(again, 0.3)
     after = {name: part.p for name, part in again.named_modules() if isinstance(part, torch.nn.Dropout)}
     assert after == {name: 0.3 if rate else 0.0 for name, rate in before.items()}
+
+
+@pytest.mark.parametrize("kind", ["Llama", "T5Encoder"])
+def test_dropout_is_set_in_attention_too_where_its_rate_is_a_number(kind: str) -> None:
+    ranker = ranker_over(kind)
+    query, documents = Query("q", "find"), [Document("d", "one two three " * 4)]
+    ranker.train()
+    before = [ranker(query, documents) for _ in range(2)]
+    with learning_as(ranker, TrainSettings(dropout=0.0)):
+        assert torch.equal(ranker(query, documents), ranker(query, documents))
+    assert not torch.equal(*before)
+    assert not torch.equal(ranker(query, documents), ranker(query, documents))  # as it was
 
 
 def test_afterwards_a_ranker_learns_and_drops_as_before(make_ranker: MakeRanker) -> None:

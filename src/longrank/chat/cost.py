@@ -5,7 +5,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 
 from pydantic import Field
@@ -112,8 +112,8 @@ class MeteredChat:
     def __init__(self, chat: ChatModel, *, price: Price | None = None, budget: float | None = None) -> None:
         if budget is not None and price is None:
             raise SettingsError("a budget needs the model's price: add the model to a price file, or set no budget")
-        if budget is not None and not budget > 0:  # a NaN would never be reached
-            raise SettingsError(f"a budget is more than 0 dollars, got {budget}")
+        if budget is not None and not 0 < budget < inf:  # neither would NaN be reached
+            raise SettingsError(f"a budget is more than 0 dollars, got {budget}; without a limit set none")
         self._chat, self._price, self._budget = chat, price, budget
         self._guard = threading.Lock()
         self._under_way = 0.0

@@ -1,12 +1,14 @@
 """``longrank audit``: does a ranker read the whole document?"""
 
+import math
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from longrank.cli.given import above_zero, finite
 from longrank.cli.models import (
     DeviceOption,
     PricesOption,
@@ -63,12 +65,22 @@ Quick = Annotated[bool, typer.Option("--quick", help="40 queries, 4 slots, 512 t
 Seed = Annotated[int, typer.Option("--seed", help="Seed of texts and draws.")]
 Tolerance = Annotated[
     float | None,
-    typer.Option("--tolerance", help="Share of the usable signal that a place may be off the average; .10 or .05."),
+    typer.Option(
+        "--tolerance",
+        callback=finite,
+        help="Share of the usable signal that a place may be off the average; .10 or .05.",
+    ),
 ]
 Listwise = Annotated[bool, typer.Option("--listwise", help="The ranker's scores hold only within one list.")]
 FailIfLost = Annotated[
     float | None,
-    typer.Option("--fail-if-lost", min=0, max=1, help="Exit with 3 if more than this share of the signal is lost."),
+    typer.Option(
+        "--fail-if-lost",
+        min=0,
+        max=1,
+        callback=finite,
+        help="Exit with 3 if more than this share of the signal is lost.",
+    ),
 ]
 
 
@@ -95,7 +107,9 @@ def audit(
             "--budget", help="Documents to score at most in this run, or '$5': with --price, or a chat model's."
         ),
     ] = None,
-    price: Annotated[float | None, typer.Option("--price", help="Dollars for a thousand documents.")] = None,
+    price: Annotated[
+        float | None, typer.Option("--price", callback=above_zero, help="Dollars for a thousand documents.")
+    ] = None,
     prices: PricesOption = None,
     cache: Cache = None,
     fail_if_lost: FailIfLost = None,
@@ -117,16 +131,17 @@ def audit(
     listwise = listwise or orders_lists(ranker)
     sizes = {"queries": queries, "slots": slots, "distractors": distractors}
     settings = make_settings(sizes, lengths, quick=quick, tolerance=tolerance, seed=seed)
+    limit = read_budget(budget)
     label = name or ranker_label(ranker)
     folder = out or Path("audits") / re.sub(r"[^\w.-]+", "-", label)
-    paying = _paying(ranker, budget=budget, price=price, prices=prices, cache=cache, home=folder)
+    paying = _paying(ranker, limit, price=price, prices=prices, cache=cache, home=folder)
     usage, counted = Usage(), make_tokenizer(tokenizer)
     around = _counted(ranker, usage, counted, cache=cache if paying is None else None, listwise=listwise)
     connect = partial(audited_ranker, ranker, paying, device=device, around=around)
     known = connect() if paying is None else None  # it may be misspelt; a chat model's price is said without a key
     design, _ = prepare(data, settings, counted)
     documents = say_cost(design, listwise=listwise, price=price)
-    allowed = budget_documents(budget, price, total=documents) if paying is None else chat_budget(budget)[0]
+    allowed = limit.documents if paying is not None else allowed_documents(limit, price, total=documents)
     _refuse_less_than_a_query(budget, allowed, documents // len(design.queries))
     if paying is not None:
         _say_chat_cost(ranker, paying, design, listwise=listwise)
@@ -191,7 +206,7 @@ def _say_use(card: "Card", spent: "Mapping[str, Any]", usage: "Usage") -> None:
 
 
 def _paying(
-    ranker: str, *, budget: str | None, price: float | None, prices: Path | None, cache: Path | None, home: Path
+    ranker: str, budget: "Budget", *, price: float | None, prices: Path | None, cache: Path | None, home: Path
 ) -> "PaidRanker | None":
     """The ranker with its money if it asks a paid chat model."""
     from longrank.core.errors import SettingsError
@@ -200,12 +215,14 @@ def _paying(
     if spec is None:
         if prices is not None:
             raise SettingsError("--prices is for rankers that ask a chat model: leave it out")
+        if budget.dollars is not None and price is None:
+            raise SettingsError("a budget in dollars needs --price, the dollars for a thousand documents")
         return None
     if price is not None:
         raise SettingsError("a chat model is paid by the token: leave --price out, --prices takes prices of your own")
     if cache is not None and cache.is_file():
         raise SettingsError(f"{cache} is a file, and a chat model's replies are kept in a folder: name another --cache")
-    return paid_ranker(spec, cache=cache, budget=chat_budget(budget)[1], prices=prices, home=home)
+    return paid_ranker(spec, cache=cache, budget=budget.dollars, prices=prices, home=home)
 
 
 def _counted(
@@ -283,24 +300,44 @@ def prepare(
     return make_design(source, settings, tokenizer), collection
 
 
-def budget_documents(budget: str | None, price: float | None, *, total: int) -> int | None:
-    """Documents that a budget allows: a number, or dollars over the price of a thousand documents.
+class Budget(NamedTuple):
+    """What an audit may use up: so many documents, or dollars; without end where both are None."""
 
-    >>> budget_documents("$2", 0.5, total=10_000), budget_documents("300", None, total=10_000)
-    (4000, 300)
+    documents: int | None = None
+    dollars: float | None = None
+
+
+def read_budget(text: str | None) -> Budget:
+    """The budget that a person wrote; what can be none is refused.
+
+    >>> read_budget("$2.50"), read_budget("300").documents
+    (Budget(documents=None, dollars=2.5), 300)
     """
     from longrank.core.errors import SettingsError
 
-    if budget is None:
-        return None
+    if text is None:
+        return Budget()
     try:
-        if not budget.startswith("$"):
-            return int(budget)
-        if price is None or price <= 0:
-            raise SettingsError("a budget in dollars needs --price, the dollars for a thousand documents")
-        return min(total, int(1000 * float(budget[1:]) / price))
+        found = Budget(dollars=float(text[1:])) if text.startswith("$") else Budget(documents=int(text))
     except ValueError:
-        raise SettingsError(f"--budget takes a number of documents or dollars such as '$5', got {budget!r}") from None
+        found = Budget(documents=0)
+    if not 0 < (found.documents or found.dollars or 0) < math.inf:  # written so that NaN is refused too
+        raise SettingsError(
+            f"--budget takes a number of documents or dollars such as '$5', more than 0, got {text!r}; leave it out "
+            "for an audit without a limit"
+        )
+    return found
+
+
+def allowed_documents(budget: Budget, price: float | None, *, total: int) -> int | None:
+    """Documents that a budget allows at the price of a thousand; None for all.
+
+    >>> allowed_documents(Budget(dollars=2.0), 0.5, total=10_000), allowed_documents(Budget(300), None, total=10_000)
+    (4000, 300)
+    """
+    if budget.dollars is None or price is None:
+        return budget.documents
+    return int(min(total, 1000 * budget.dollars / price))
 
 
 def _refuse_less_than_a_query(budget: str | None, allowed: int | None, each: int) -> None:
@@ -311,22 +348,6 @@ def _refuse_less_than_a_query(budget: str | None, allowed: int | None, each: int
             f"--budget {budget} allows {allowed} documents, and one query takes {each}: give more, or have fewer with "
             "--slots, --lengths or --distractors"
         )
-
-
-def chat_budget(budget: str | None) -> tuple[int | None, float | None]:
-    """Documents or dollars that a budget allows a ranker that asks a chat model.
-
-    >>> chat_budget("$2.50"), chat_budget("300"), chat_budget(None)
-    ((None, 2.5), (300, None), (None, None))
-    """
-    from longrank.core.errors import SettingsError
-
-    if budget is None or not budget.startswith("$"):
-        return budget_documents(budget, None, total=0), None
-    try:
-        return None, float(budget[1:])
-    except ValueError:
-        raise SettingsError(f"--budget takes a number of documents or dollars such as '$5', got {budget!r}") from None
 
 
 def _say_chat_cost(ranker: str, paying: "PaidRanker", design: "AuditDesign", *, listwise: bool) -> None:

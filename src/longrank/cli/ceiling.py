@@ -39,6 +39,7 @@ def ceiling(
     """
     from longrank.core.errors import SettingsError
     from longrank.corpora.formats.trec import read_qrels, read_run
+    from longrank.evaluation.names import parse_measures
     from longrank.positions.ceiling import RULES, reach, window_headroom
     from longrank.positions.ceiling import ceiling as ceiling_of
     from longrank.positions.profiling import load_profile
@@ -60,7 +61,7 @@ def ceiling(
         if len(windows) > 1:
             typer.echo(_headroom(window_headroom(located, short=windows[0], long=windows[-1]), windows))
         return
-    names = measures.split()
+    names = [measure.name for measure in parse_measures(measures)]
     judged = read_qrels(qrels)
     retrieved = read_run(candidates)
     ceilings = {

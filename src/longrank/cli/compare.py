@@ -18,8 +18,11 @@ from longrank.cli.evaluate import (
     run_label,
     show,
 )
+from longrank.cli.given import finite
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from longrank.evaluation.comparison import Comparison
     from longrank.evaluation.measures import PerQuery
 
@@ -70,7 +73,7 @@ def compare(
             "--paper", help="A paper's table, e.g. positional-bias/1: its numbers for --collection beside yours."
         ),
     ] = None,
-    alpha: Annotated[float | None, typer.Option("--alpha", help="The threshold itself.")] = None,
+    alpha: Annotated[float | None, typer.Option("--alpha", callback=finite, help="The threshold itself.")] = None,
     draws: Annotated[int, typer.Option("--draws", help="Draws of the permutation test and the bootstrap.")] = 9999,
     seed: Annotated[int, typer.Option("--seed", help="Seed of these draws.")] = 0,
     missing: Missing = MissingQueries.skip,
@@ -84,15 +87,18 @@ def compare(
     longrank compare firstp=f0.run,f1.run maxp=m0.run,m1.run --baseline firstp --qrels qrels.txt --measures "nDCG@10 RR"
     """
     from longrank.core.seeds import generator
+    from longrank.evaluation.comparison import check_names
     from longrank.evaluation.comparison import compare as compare_systems
     from longrank.evaluation.significance import threshold
 
     if paper is not None:
         refuse_paper(paper, systems, measures, collection, table_format)
+    files, owned = system_files(systems), own_baselines(own or [])
+    check_names(list(files), baseline or [], owned)
     result = compare_systems(
-        read_systems(systems, qrels, measures, missing),
+        read_systems(files, qrels, measures, missing),
         baseline=baseline or [],
-        own=own_baselines(own or []),
+        own=owned,
         rng=generator("compare", seed),
         test=test.value,
         correction=correction.value,
@@ -127,6 +133,8 @@ def own_baselines(pairs: list[str]) -> dict[str, str]:
     own = dict(pair.partition("=")[::2] for pair in pairs)
     if not all(own) or not all(own.values()):
         raise SettingsError("--own is written SYSTEM=BASELINE, for example --own maxp=firstp")
+    if len(own) < len(set(pairs)):
+        raise SettingsError(f"a system has one baseline of its own, and --own names two of one: {', '.join(pairs)}")
     return own
 
 
@@ -144,20 +152,28 @@ def write_comparison(result: "Comparison", table_format: TableFormat) -> None:
         show(tables.differences_table(result), table_format)
 
 
+def system_files(systems: list[str]) -> dict[str, list[list[str]]]:
+    """Files (folds of each seed) of each system, by its name."""
+    from longrank.core.errors import DataError
+
+    found: dict[str, list[list[str]]] = {}
+    for name, files in map(named_files, systems):
+        if name in found:
+            raise DataError(f"two systems are named {name!r}; write NAME=RUN,RUN for the seeds of one system")
+        found[name] = files
+    return found
+
+
 def read_systems(
-    systems: list[str], qrels: Path, measures: str, missing: MissingQueries
+    systems: "Mapping[str, list[list[str]]]", qrels: Path, measures: str, missing: MissingQueries
 ) -> "dict[str, list[PerQuery]]":
     """Per-query values of each system, one a seed, with folds pooled."""
-    from longrank.core.errors import DataError
     from longrank.corpora.formats.trec import read_qrels
     from longrank.evaluation.pooling import pool
 
     judgements = read_qrels(qrels)
     values: dict[str, list[PerQuery]] = {}
-    for text in systems:
-        name, files = named_files(text)
-        if name in values:
-            raise DataError(f"two systems are named {name!r}; write NAME=RUN,RUN for the seeds of one system")
+    for name, files in systems.items():
         seeds = [[evaluate_file(Path(fold), judgements, measures, missing) for fold in seed] for seed in files]
         values[name] = [pool([fold.values for fold in seed]) for seed in seeds]
     return values

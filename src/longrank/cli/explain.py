@@ -39,7 +39,7 @@ def explain(
     for chunk in found.chunks:
         start, stop = chunk.chars.start, chunk.chars.stop
         table.add_row(f"{start}-{stop}", f"{chunk.value:+.4f}", text[start:stop][:60].replace("\n", " "))
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)  # brackets in a text are the text's own
     best = found.best
     typer.echo(f"score {found.score:.4f}; best: characters {best.start}-{best.stop}")
     if found.cut_tokens:

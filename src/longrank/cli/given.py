@@ -1,8 +1,23 @@
-"""Which options a person gave, so that those without effect can be refused."""
+"""What a person gave on the command line: numbers that are none and options without effect are refused."""
 
+import math
 from collections.abc import Iterable
 
 import typer
+
+
+def finite(number: float | None) -> float | None:
+    """The number of an option; 'nan' and 'inf' are refused, which Python reads as numbers and no limit holds."""
+    if number is not None and not math.isfinite(number):
+        raise typer.BadParameter(f"{number} is no number that can be used.")
+    return number
+
+
+def above_zero(number: float | None) -> float | None:
+    """The number of an option that nothing, or less, cannot be."""
+    if (number := finite(number)) is not None and number <= 0:
+        raise typer.BadParameter(f"{number:g} is not more than 0.")
+    return number
 
 
 def given_options(context: typer.Context, names: Iterable[str]) -> list[str]:

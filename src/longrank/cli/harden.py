@@ -22,6 +22,7 @@ from longrank.cli.audit import (
     prepare,
     say_cost,
 )
+from longrank.cli.given import finite
 from longrank.cli.models import (
     BudgetOption,
     DeviceOption,
@@ -54,7 +55,10 @@ def harden(
     tokenizer: TokenizerOption = TokenizerName.words,
     out: Annotated[Path, typer.Option("--out", help="Folder of cards, answers and hardened.toml.")] = Path("hardened"),
     most_cost: Annotated[
-        float, typer.Option("--most-cost", min=1, help="Skip wrappers that read more than so many times the words.")
+        float,
+        typer.Option(
+            "--most-cost", min=1, callback=finite, help="Skip wrappers that read more than so many times the words."
+        ),
     ] = 8.0,
     budget: BudgetOption = None,
     prices: PricesOption = None,

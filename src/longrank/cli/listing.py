@@ -55,7 +55,7 @@ def _show(headings: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
         table.add_column(heading, no_wrap=heading in {"name", "weights"})
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)
 
 
 def _parts(name: str) -> list[tuple[str, ...]]:

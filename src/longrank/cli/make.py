@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longrank.cli.given import given_options
 from longrank.cli.profile import TokenizerName, TokenizerOption, make_tokenizer
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def toy(
 
 @make_app.command("far-relevant")
 def far_relevant(
+    context: typer.Context,
     source: Source,
     *,
     out: Out,
@@ -154,9 +156,15 @@ def far_relevant(
 
     longrank make far-relevant my-passages --out far --evidence 800 --test 200 --check
     """
+    from longrank.core.errors import SettingsError
     from longrank.core.settings import parse_settings
     from longrank.synthetic.far_relevant import FarRelevantSettings
 
+    if given_options(context, ["kind"]) and (source == "toy" or not distractors):
+        why = "the toy world has its own" if source == "toy" else "there are none without --distractors"
+        raise SettingsError(f"--distractor-kind says what distractor documents hold, and {why}: leave it out")
+    if source == "toy" and (unused := given_options(context, ["reserve", "split"])):
+        raise SettingsError(f"{', '.join(unused)} is for collections with several splits, and the toy world has none")
     placing = {"policy": policy.value, "reading": reading.value, "boundary": boundary, "max_tokens": max_tokens}
     division = {"seed": seed, "relevant": relevant, "evidence": evidence, "dev": dev, "test": test}
     table = {

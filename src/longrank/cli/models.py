@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from longrank.cli.given import above_zero
+
 if TYPE_CHECKING:
     from longrank.chat.cost import Account
     from longrank.core.contracts import Ranker
@@ -32,7 +34,8 @@ BaseUrlOption = Annotated[
     str | None, typer.Option("--base-url", help="Chat: another server that speaks the provider's dialect.")
 ]
 BudgetOption = Annotated[
-    float | None, typer.Option("--budget", min=0, help="Chat: stop before more dollars than this are spent.")
+    float | None,
+    typer.Option("--budget", min=0, callback=above_zero, help="Chat: stop before more dollars than this are spent."),
 ]
 PricesOption = Annotated[Path | None, typer.Option("--prices", help="Chat: JSON file with prices of your own.")]
 CacheOption = Annotated[

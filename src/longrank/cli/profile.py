@@ -1,5 +1,6 @@
 """``longrank profile``: where in its documents a collection's relevance sits."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longrank.cli.evaluate import TableFormat, show
+from longrank.cli.given import given_options
 from longrank.cli.judged import JudgeOptions, announce_cost, grade_sentences, judge_collection
 from longrank.cli.models import BaseUrlOption, BudgetOption, CacheOption, ChatOption, PricesOption
 
@@ -44,6 +46,16 @@ class TokenizerName(StrEnum):
     bert = "bert"
 
 
+_UNUSED: Mapping[Method, tuple[str, ...]] = {  # options that a method has no use for
+    **dict.fromkeys((Method.gold, Method.match, Method.align), ("piece_grade",)),
+    **dict.fromkeys(
+        (Method.fira, Method.fira_raw),
+        ("passages", "retrieve", "tokenizer", "sample", "seed", "workers", "journal", "piece_grade"),
+    ),
+    Method.judge: ("passages", "retrieve"),
+}
+_UNUSED_RETRIEVING = ("at_least", "sample", "seed", "workers", "journal")
+
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="How to write the table.")]
 TokenizerOption = Annotated[
     TokenizerName, typer.Option("--tokenizer", help="Unit of positions: words, or BERT's as in the papers.")
@@ -54,6 +66,7 @@ PassagesFile = Annotated[
 
 
 def profile(
+    context: typer.Context,
     collection: Annotated[Path, typer.Argument(help="Folder of a collection, or a FiRA file with --method fira.")],
     *,
     method: Annotated[
@@ -112,6 +125,9 @@ def profile(
     from longrank.positions.profiling import profile_positions, relevant_pairs, save_profile
     from longrank.reports.position_tables import profile_table
 
+    if unused := given_options(context, [*_UNUSED[method], *(_UNUSED_RETRIEVING if retrieve else ())]):
+        how = f"--method {method.value}{' with --retrieve' if retrieve else ''}"
+        raise SettingsError(f"{', '.join(unused)} changes nothing for {how}: leave it out")
     notes: tuple[str, ...] = ()
     options = JudgeOptions(chat, base_url, cache, budget, prices, grades, estimate)
     if method is not Method.judge:
@@ -183,6 +199,8 @@ def make_estimator(
     from longrank.positions.matching import MatchingEstimator, PassageMatcher
 
     if method is Method.gold:
+        if passages is not None:
+            raise SettingsError("--passages is looked for by --method match or align; gold spans need none")
         if not collection.spans:
             raise SettingsError(
                 f"collection {collection.name!r} has no spans.jsonl; give --method match or align with --passages"

@@ -5,8 +5,11 @@ from typing import Annotated
 
 import typer
 
+from longrank.cli.given import given_options
+
 
 def pseudo_label(
+    context: typer.Context,
     collection: Annotated[Path, typer.Argument(help="Folder of the collection whose queries are labelled.")],
     *,
     out: Annotated[Path, typer.Option(help="Judgements file to write (TREC format).", dir_okay=False)],
@@ -21,6 +24,7 @@ def pseudo_label(
 ) -> None:
     """Write each query's best documents as relevant, for training without judges."""
     from longrank.cli.retrieve import open_index
+    from longrank.core.errors import DataError, SettingsError
     from longrank.corpora.catalog.folder import check_run, load_folder
     from longrank.corpora.formats.trec import read_run, write_qrels
     from longrank.corpora.splits import FILE, only_split
@@ -29,6 +33,8 @@ def pseudo_label(
     from longrank.retrieval.pseudo_labels import pseudo_labels
     from longrank.retrieval.rm3 import RM3
 
+    if run is not None and (unused := given_options(context, ["k1", "b", "rm3"])):
+        raise SettingsError(f"{', '.join(unused)} is for BM25, and --run takes the labels of a run: leave one out")
     whole = load_folder(collection, split=split or "train")
     loaded = only_split(whole, collection, split or ("train" if (collection / FILE).is_file() else None))
     if run is None:
@@ -40,5 +46,9 @@ def pseudo_label(
         check_run(given, whole)
         found = select(given, loaded.queries)
     labels = pseudo_labels(found, positives=positives)
+    if not len(labels):
+        raise DataError(
+            f"none of {len(loaded.queries)} queries has a document in {found.name}: nothing can be labelled"
+        )
     write_qrels(out, labels)
     typer.echo(f"{out}: {len(labels)} of {len(loaded.queries)} queries labelled by {found.name}")

@@ -99,7 +99,7 @@ def rerank(
         raise DataError(f"{candidates} holds no candidate of any query to rerank ({len(wanted)} asked for)")
     job = _Job(asked, texts, depth, wanted, Path(shown_address(ranker)).name.removesuffix(".toml"))
     if paying is not None:
-        _check_unused(device != "cpu", runtime is not RuntimeName.fp32, token_cache, lengths)
+        _check_unused(device != "cpu", runtime is not RuntimeName.fp32, token_cache, lengths, remote_code)
         _write(paid_run(paying, job, spans=texts.spans), out, strict=strict, origin=job if metadata else None)
         return
     exact = _loaded(spec or ranker, device=device, strict=strict, untrained=untrained, remote_code=remote_code)
@@ -174,7 +174,9 @@ def _check_unused(*given: object) -> None:
     from longrank.core.errors import SettingsError
 
     if any(given):
-        raise SettingsError("--device, --runtime, --token-cache and --read are for local models: leave them out")
+        raise SettingsError(
+            "--device, --runtime, --token-cache, --read and --remote-code are for local models: leave them out"
+        )
 
 
 def _loaded(
@@ -190,6 +192,8 @@ def _loaded(
     if isinstance(ranker, str) and ranker != "minilm":
         folder = Path(ranker)
         if not (folder / "ranker.json").is_file() and not is_cross_encoder(folder):
+            if remote_code is not None:
+                raise ModelError("--remote-code is for the folder of a checkpoint or a cross-encoder: leave it out")
             return resolve(ranker, device=device)
     model = load(ranker, device=device, remote_code=remote_code)
     if isinstance(model, NeuralRanker) and not model.trained and not untrained:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longrank.cli.given import given_options
+from longrank.cli.given import finite, given_options
 from longrank.cli.models import DeviceOption, RemoteCodeOption
 
 if TYPE_CHECKING:
@@ -89,14 +89,16 @@ def retrieve(
     rm3: Annotated[bool, typer.Option("--rm3", help="The same as --method rm3.")] = False,
     feedback_documents: Annotated[int, typer.Option(min=1, help="RM3: documents taken as feedback.")] = 10,
     feedback_terms: Annotated[int, typer.Option(min=1, help="RM3: terms added.")] = 10,
-    original_weight: Annotated[float, typer.Option(min=0, max=1, help="RM3: weight of the query itself.")] = 0.5,
+    original_weight: Annotated[
+        float, typer.Option(min=0, max=1, callback=finite, help="RM3: weight of the query itself.")
+    ] = 0.5,
     model: Annotated[str | None, typer.Option(help="Dense: transformers folder or hub id; MiniLM by default.")] = None,
     token_pooling: Annotated[TokenPooled, typer.Option(help="Dense: the model's state taken.")] = TokenPooled.MEAN,
     chunk_tokens: Annotated[int, typer.Option(min=1, help="Dense: tokens a chunk of a long document.")] = 200,
     chunks: Annotated[Pooled, typer.Option(help="Dense: best chunk, their mean, or the first.")] = Pooled.MAX,
     half: Annotated[bool, typer.Option("--half", help="Dense: keep vectors as float16.")] = False,
     approximate: Annotated[bool, typer.Option("--approximate", help="Dense: search a graph (extra 'ann').")] = False,
-    bm25_weight: Annotated[float, typer.Option(min=0, max=1, help="Hybrid: weight of BM25.")] = 0.5,
+    bm25_weight: Annotated[float, typer.Option(min=0, max=1, callback=finite, help="Hybrid: weight of BM25.")] = 0.5,
     candidates: Annotated[Source, typer.Option(help="Hybrid: whose documents are scored.")] = Source.UNION,
     model1: Annotated[bool, typer.Option("--model1", help="Add learned word translations; needs --tune.")] = False,
     tune: Annotated[str | None, typer.Option(metavar="MEASURE", help="Choose parameters by grid, e.g. RR@10.")] = None,
@@ -115,6 +117,7 @@ def retrieve(
 ) -> None:
     """Find the best documents of each query and write them as a run."""
     from longrank.corpora.catalog.folder import load_folder
+    from longrank.evaluation.names import parse_measure
     from longrank.retrieval.dense import DenseSettings, EncoderSettings
     from longrank.retrieval.hybrid import HybridSettings
     from longrank.retrieval.rm3 import RM3Settings
@@ -128,6 +131,8 @@ def retrieve(
         )
     if model1 and tune is None:
         raise _wrong("--model1 is weighed on training queries: name a measure to weigh it by, such as --tune RR@10")
+    if tune is not None:
+        parse_measure(tune)  # a misspelt one is told before an index is built
     target = _target(collection, out, name)
     whole = load_folder(collection, split=split or "test")
     loaded = _asked(whole, collection, split)
@@ -200,7 +205,7 @@ def objective(measure: str, qrels: "Qrels") -> "Objective":
     from longrank.evaluation.measures import evaluate
 
     def mean(run: Run) -> float:
-        values = evaluate(run, qrels, [measure])[measure]
+        (values,) = evaluate(run, qrels, [measure]).values()
         return sum(values.values()) / max(len(values), 1)
 
     return mean
@@ -267,7 +272,24 @@ def _asked(loaded: "Collection", folder: Path, split: str | None) -> "Collection
         raise DataError(f"{folder} has no queries: put them into {layout.queries}, which is not there or is empty")
     if not asked.queries:
         raise DataError(f"split {split!r} of {folder} names no query of the collection")
-    return asked
+    return _with_texts(asked, folder, layout.queries)
+
+
+def _with_texts(asked: "Collection", folder: Path, file: str) -> "Collection":
+    """The collection without empty queries: no word can be looked up, and an embedding of nothing is near anything."""
+    from longrank.core.errors import DataError
+
+    empty = [query_id for query_id, query in asked.queries.items() if not query.text.strip()]
+    if not empty:
+        return asked
+    if len(empty) == len(asked.queries):
+        raise DataError(
+            f"all {len(empty)} queries asked for are empty, so there is nothing to search with: put their texts into "
+            f"{file} of {folder}"
+        )
+    shown = ", ".join(empty[:3]) + (", ..." if len(empty) > 3 else "")
+    typer.echo(f"left out: {len(empty)} of {len(asked.queries)} queries are empty ({shown})", err=True)
+    return replace(asked, queries={q: query for q, query in asked.queries.items() if query.text.strip()})
 
 
 def _bm25_settings(k1: float, b: float, *, stop_words: bool, stemming: bool, title: bool) -> "BM25Settings":
@@ -307,9 +329,15 @@ def _found(
 
 
 def _write(run: "Run", target: Path, name: str | None, origin: Mapping[str, object] | None, collection: str) -> None:
+    from longrank.core.errors import DataError
     from longrank.corpora.formats.provenance import run_metadata
     from longrank.corpora.formats.trec import write_run
 
+    if not any(run.scores.values()):
+        raise DataError(
+            f"none of {len(run)} queries shares a term with any document, so nothing is written: are queries and "
+            "documents of one language, and of one collection?"
+        )
     run = run if name is None else replace(run, name=name)
     known = None
     if origin is not None:

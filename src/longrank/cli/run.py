@@ -39,7 +39,7 @@ def run(
 
     longrank run experiments/laptop/headline.toml --set seeds=[0] --set 'rankers=["firstp", "maxp"]' --workers 2
     """
-    from longrank.experiments.execute import Store, chosen_steps, matches, missing_steps, run_steps, with_readers
+    from longrank.experiments.execute import Store, chosen_steps, fitting_steps, missing_steps, run_steps, with_readers
     from longrank.experiments.gather import gather
     from longrank.experiments.known import read_known
     from longrank.experiments.plan import make_plan
@@ -49,7 +49,7 @@ def run(
     settings = load_experiment(experiment, overrides or [])
     plan, store, earlier = make_plan(settings), Store(out / "steps"), read_known(known or [])
     steps = chosen_steps(earlier.remaining(plan), only or [])
-    again = with_readers([step for step in steps if force and matches(step, force)], plan)
+    again = with_readers(fitting_steps(steps, force or []), plan)
     for step in plan.steps:
         if step.fingerprint in again and not dry_run:
             store.forget(step)

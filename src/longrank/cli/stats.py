@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from longrank.cli.evaluate import TableFormat, show
+from longrank.cli.given import given_options
 from longrank.cli.profile import (
     FormatOption,
     TextFormat,
@@ -17,6 +18,7 @@ from longrank.cli.profile import (
 
 
 def stats(
+    context: typer.Context,
     collections: Annotated[list[Path] | None, typer.Argument(help="Folders of collections.")] = None,
     *,
     profile: Annotated[
@@ -42,6 +44,10 @@ def stats(
 
     if not collections and not profile:
         raise SettingsError("nothing to count: name a collection's folder, or a profile with --profile")
+    unused = [*(() if profile else ("passage_tokens",)), *(() if collections else ("tokenizer", "at_least"))]
+    if without := given_options(context, unused):
+        wanted = "a profile" if collections else "a collection"
+        raise SettingsError(f"{', '.join(without)} changes nothing without {wanted}: name one, or leave it out")
     if collections:
         counted = make_tokenizer(tokenizer)
         rows = [collection_statistics(load_collection(folder), counted, at_least=at_least) for folder in collections]

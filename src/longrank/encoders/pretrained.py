@@ -16,7 +16,11 @@ from longrank.encoders.rows import Specials
 PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".ckpt"})
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _NO_DECODERS = frozenset({"xlnet", "bert-generation"})  # transformers lists them among causal models
-_ATTENTION_RATES = ("attention_probs_dropout_prob", "attention_dropout")  # BERT's name, and DistilBERT's
+_IN_CONFIGS = {  # names by BERT, by DistilBERT, and by T5, which has one rate for all its parts
+    "layers": ("num_hidden_layers",),
+    "hidden_dropout": ("hidden_dropout_prob", "dropout", "dropout_rate"),
+    "attention_dropout": ("attention_probs_dropout_prob", "attention_dropout"),
+}
 _OLDER_MODES = {  # keys of sentence-transformers before 6, and what it calls them now
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -62,8 +66,9 @@ def pretrained(
     """A backbone from a folder or a hub id.
 
     Attention dropout is off unless asked for, here or when a folder of ours was saved: on a CPU it throws attention off
-    its fast path. Weights that would be newly initialised are an error, and so are pickles. ``remote_code`` names the
-    one version of a model's own Python code that may run (``name@version``; the refusal without it says which).
+    its fast path. T5 has one rate for all its parts, which is ``hidden_dropout``. Weights that would be newly
+    initialised are an error, and so are pickles. ``remote_code`` names the one version of a model's own Python code
+    that may run (``name@version``; the refusal without it says which).
     """
     positive(layers=layers)
     for name, share in (("hidden_dropout", hidden_dropout), ("attention_dropout", attention_dropout)):
@@ -71,12 +76,13 @@ def pretrained(
             raise SettingsError(f"{name} is a share from 0 to less than 1, got {share}")
     facts = _facts(Path(model))
     config, extra = model_config(model, remote_code)
-    if attention_dropout is None and not facts:
-        attention_dropout = 0.0
-    wanted = {"num_hidden_layers": layers, "hidden_dropout_prob": hidden_dropout}
-    for name, value in {**wanted, **dict.fromkeys(_ATTENTION_RATES, attention_dropout)}.items():
-        if value is not None and hasattr(config, name):
-            setattr(config, name, value)
+    if not facts:
+        _put(config, "attention_dropout", 0.0)
+    asked = {"layers": layers, "hidden_dropout": hidden_dropout, "attention_dropout": attention_dropout}
+    for option, value in asked.items():
+        if value is not None and not _put(config, option, value):
+            one_rate = "; hidden_dropout is the one rate of all its parts" if hasattr(config, "dropout_rate") else ""
+            raise SettingsError(f"a model of type {config.model_type!r} takes no {option}: leave it out{one_rate}")
     loaded, missing = safe_weights(_model_class(config, remote=bool(extra)), model, config=config, **extra)
     missing = [name for name in missing if "pooler" not in name]
     if missing:
@@ -182,6 +188,14 @@ def _unreadable(model: str, error: Exception) -> ModelError:
         f"no model that can be read in {model!r}: give a folder with config.json, model.safetensors and "
         f"tokenizer.json, or a hub id ({_first_line(error)})"
     )
+
+
+def _put(config: Any, option: str, value: float) -> bool:
+    """Set an option under every name that the config has for it; whether it has one."""
+    known = [name for name in _IN_CONFIGS[option] if hasattr(config, name)]
+    for name in known:
+        setattr(config, name, value)
+    return bool(known)
 
 
 def _first_line(error: Exception) -> str:

@@ -33,7 +33,12 @@ def tiny(
         raise SettingsError(f"dim of the tiny encoder must be a multiple of {unit} with {heads} heads, got {dim}")
     tokenizer: WordTokenizer | SubwordTokenizer
     if isinstance(vocabulary, int):
-        tokenizer = WordTokenizer(max(vocabulary, RESERVED_IDS + 1))
+        if vocabulary <= RESERVED_IDS:
+            raise SettingsError(
+                f"vocabulary of the tiny encoder must be at least {RESERVED_IDS + 1}, for {RESERVED_IDS} ids are "
+                f"reserved, got {vocabulary}"
+            )
+        tokenizer = WordTokenizer(vocabulary)
         specials = Specials(cls=1, sep=2, pad=0)
     else:
         tokenizer = bert_tokenizer()

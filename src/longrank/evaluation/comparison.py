@@ -144,6 +144,7 @@ def compare(
     against one baseline in one column; ``correction="none"`` is what the papers do.
     """
     names = [baseline] if isinstance(baseline, str) else list(baseline)
+    check_names(list(systems), names, own or {})
     values, dropped = _common_queries({name: average_seeds(seeds) for name, seeds in systems.items()}, systems)
     baselines = _baselines(tuple(values), names, own or {})
     estimates: list[Estimate] = []
@@ -160,8 +161,6 @@ def compare(
 def _common_queries(
     averaged: Mapping[str, PerQuery], systems: Mapping[str, Sequence[PerQuery]]
 ) -> tuple[Mapping[str, PerQuery], dict[str, int]]:
-    if len(averaged) < 2:
-        raise DataError(f"a comparison needs at least two systems, got {len(averaged)}")
     first, *others = averaged.values()
     columns = [column for column in first if all(column in other for other in others)]
     if not columns:
@@ -175,14 +174,20 @@ def _common_queries(
     return values, {column: len(seen[column]) - len(kept[column]) for column in columns}
 
 
-def _baselines(systems: tuple[str, ...], names: Sequence[str], own: Mapping[str, str]) -> tuple[Baseline, ...]:
-    for name in (*names, *own, *own.values()):
+def check_names(systems: Sequence[str], baselines: Sequence[str], own: Mapping[str, str]) -> None:
+    """Refuse a comparison of fewer than two systems, with none of them, or with one that is not there."""
+    if len(systems) < 2:
+        raise DataError(f"a comparison needs at least two systems, got {len(systems)}")
+    if not baselines and not own:
+        raise SettingsError("nothing to compare with: name a baseline, or each system's own")
+    for name in (*baselines, *own, *own.values()):
         if name not in systems:
             raise UnknownName(f"no system {name!r} to compare with; the systems are {', '.join(systems)}")
+
+
+def _baselines(systems: tuple[str, ...], names: Sequence[str], own: Mapping[str, str]) -> tuple[Baseline, ...]:
     tables = [(dict(own), "own baseline")] if own else []
     tables += [(dict.fromkeys(systems, name), name) for name in dict.fromkeys(names)]
-    if not tables:
-        raise SettingsError("nothing to compare with: name a baseline, or each system's own")
     if len(tables) > len(string.ascii_lowercase):
         raise SettingsError(f"{len(tables)} baselines are more than there are letters")
     return tuple(

@@ -146,14 +146,20 @@ def chosen_steps(plan: Plan, patterns: Sequence[str]) -> tuple[Step, ...]:
     """The steps whose label or folder fits a pattern, and all they need."""
     if not patterns:
         return plan.steps
-    wanted = {step.fingerprint for step in plan.steps if matches(step, patterns)}
-    if not wanted:
-        shown = "; ".join(step.label for step in plan.steps[:6])
-        raise SettingsError(f"no step fits {', '.join(map(repr, patterns))}; labels are like: {shown}")
+    wanted = {step.fingerprint for step in fitting_steps(plan.steps, patterns)}
     for step in reversed(plan.steps):  # behind those it reads, so what is needed is known in one pass
         if step.fingerprint in wanted:
             wanted |= {inner.fingerprint for inner in step.inputs.values()}
     return tuple(step for step in plan.steps if step.fingerprint in wanted)
+
+
+def fitting_steps(steps: Sequence[Step], patterns: Sequence[str]) -> list[Step]:
+    """The steps whose label or folder fits a pattern; patterns that fit none are refused."""
+    found = [step for step in steps if matches(step, patterns)]
+    if patterns and not found:
+        shown = "; ".join(step.label for step in steps[:6])
+        raise SettingsError(f"no step fits {', '.join(map(repr, patterns))}; labels are like: {shown}")
+    return found
 
 
 def with_readers(steps: Iterable[Step], plan: Plan) -> set[str]:

@@ -90,10 +90,9 @@ def _aggregator_groups(ranker: NeuralRanker, settings: TrainSettings) -> list[tu
 def _dropouts(ranker: NeuralRanker) -> Iterator[tuple[nn.Module, str]]:
     """Every part that drops, and what its rate is called."""
     for part in ranker.modules():
-        if isinstance(part, nn.Dropout):
-            yield part, "p"
-        elif isinstance(part, nn.MultiheadAttention):
-            yield part, "dropout"
+        # attention often has its rate as a number: T5's, Longformer's and PyTorch's under the first of these names
+        names = ("p",) if isinstance(part, nn.Dropout) else ("dropout", "attention_dropout")
+        yield from ((part, name) for name in names if isinstance(getattr(part, name, None), float))
 
 
 def _learning(part: nn.Module) -> list[nn.Parameter]:
