@@ -26,7 +26,7 @@ Names = tuple[str, ...]
 class PaperSettings(Settings):
     """Which tables and figures of a paper an experiment corresponds to."""
 
-    key: str = Field(description="as in `longrank show`, e.g. 'positional-bias'")
+    key: str = Field(description="as in docs/papers.md, e.g. 'positional-bias'")
     tables: tuple[int, ...] = ()
     figures: tuple[int, ...] = ()
     section: str = ""

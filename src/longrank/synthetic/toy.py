@@ -50,7 +50,7 @@ SCALES: Mapping[str, Scale] = {
 
 
 class ToySettings(Settings):
-    """How large a toy world is made; the defaults are those of the demo."""
+    """How large a toy world is made; the defaults are those of ``longrank make toy``."""
 
     seed: int = 0
     scale: Literal["paper", "laptop"] = "laptop"
