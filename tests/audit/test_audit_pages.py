@@ -18,7 +18,7 @@ from longrank.cli.board import board as board_command
 from longrank.cli.harden import harden as harden_command
 from longrank.cli.probe import probe as probe_command
 from longrank.core.errors import DataError
-from longrank.reports.board import board_table, write_board
+from longrank.reports.board import board_table, place_figures, write_board
 from longrank.reports.card import write_card_page
 from longrank.reports.page import Cell
 
@@ -166,6 +166,22 @@ def test_a_board_says_when_it_has_more_tests_than_permutations_can_decide(
     more = card.model_copy(update={"design": card.design.model_copy(update={"draws": 9999})})
     write_board(tmp_path / "board.html", [more, more.model_copy(update={"ranker": "b"})])
     assert "compare fewer cards" not in (tmp_path / "board.html").read_text()
+
+
+def test_a_board_draws_the_curves_of_rankers_that_share_a_design(small: AuditDesign, bag_of_words: WordMatch) -> None:
+    whole = make_card(audit(bag_of_words, small, name="whole"))
+    first = make_card(audit(Windowed(bag_of_words, 60), small, name="first"))
+    elsewhere = first.model_copy(update={"design": first.design.model_copy(update={"fingerprint": "other"})})
+    assert place_figures([whole]) == place_figures([whole, elsewhere]) == []
+    (figure,) = place_figures([first, whole, elsewhere])
+    longest = max(first.design.lengths)
+    assert f"documents of {longest:,} tokens" in figure.caption
+    shown = figure.alt.removeprefix("Mean reciprocal rank by slot. ")
+    assert [line.split(":")[0] for line in shown.split("; ")] == ["whole", "first"], "who loses least comes first"
+    means = next(at for at in first.lengths if at.tokens == longest).curve.mean
+    assert shown.endswith(", ".join(f"{mean:.2f}" for mean in means) + ".")
+    many = [whole.model_copy(update={"ranker": f"r{at}"}) for at in range(8)]
+    assert "of 8 rankers the 6 that lose least" in place_figures(many)[0].caption
 
 
 def test_a_board_explains_shares_above_100_percent_where_it_shows_one(

@@ -1,5 +1,6 @@
 """Many audit cards as one sortable page."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -7,9 +8,10 @@ from longrank.audit.card import Card, card_json
 from longrank.audit.together import Joint, judge_together, out_of_reach
 from longrank.audit.usage import latency_words
 from longrank.core.errors import DataError
-from longrank.reports.card import over_words, shown
-from longrank.reports.page import Cell, Column, Section, Table, Value, write_page
+from longrank.reports.card import BANDS, curve_figure, curve_words, over_words, shown
+from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, Value, write_page
 
+_MOST_LINES = 6  # of a figure; more could not be followed
 _DECIMALS = 3  # as numbers are shown: what looks the same is marked the same
 
 
@@ -29,7 +31,7 @@ def write_board(
     )
     table = board_table([card for card, _ in rows], latencies=[latency for _, latency in rows])
     designs = {card.design.fingerprint for card in cards}
-    parts: list[str | Table] = [table, *_family([card for card, _ in rows])]
+    parts: list[Part] = [table, *_family([card for card, _ in rows])]
     if len(designs) > 1:
         parts.append(
             f"The cards come from {len(designs)} designs (data, lengths or settings): compare rows of the same design."
@@ -37,6 +39,9 @@ def write_board(
     lead = "Share of the usable signal that each ranker loses when the relevant passage moves, and how sure that is."
     sections = [Section("What to do", list(notes))] if notes else []
     sections.append(Section("Rankers", parts))
+    figures = place_figures([card for card, _ in rows])
+    if figures:
+        sections.append(Section("Where the relevant passage stands", figures))
     write_page(
         path,
         title="Which rankers read to the end?",
@@ -75,6 +80,24 @@ def board_table(cards: Sequence[Card], *, latencies: Sequence[float | None] = ()
         "One row a card, shares with 95% intervals, p of the test that speaks most for a bias; click a heading to sort"
     )
     return Table(columns, rows, caption=caption + over_words([card.lost for card in cards]))
+
+
+def place_figures(cards: Sequence[Card]) -> list[Figure]:
+    """Curves at the longest length of each design that several rankers share; of many, those that lose least."""
+    designs: dict[str, list[Card]] = {}
+    for card in sorted(cards, key=lambda card: card.lost.value if card.lost else math.inf):
+        if card.lengths:
+            designs.setdefault(card.design.fingerprint, []).append(card)
+    return [_place_figure(sharing) for sharing in designs.values() if len(sharing) > 1]
+
+
+def _place_figure(cards: Sequence[Card]) -> Figure:
+    longest = [max(card.lengths, key=lambda at: at.tokens) for card in cards[:_MOST_LINES]]
+    curves = {card.ranker: at.curve for card, at in zip(cards, longest, strict=False)}
+    left = f"; of {len(cards)} rankers the {_MOST_LINES} that lose least" if len(cards) > _MOST_LINES else ""
+    where = f"documents of {longest[0].tokens:,} tokens, {cards[0].design.data}"
+    figure = curve_figure(curves, chance=longest[0].absent_expected)
+    return Figure(figure, f"Mean reciprocal rank by slot in {where}{left}; {BANDS}.", curve_words(curves))
 
 
 def _distinct(rows: Iterable[tuple[Card, float | None]]) -> list[tuple[Card, float | None]]:

@@ -1,14 +1,15 @@
 """The audit card as a page: the verdict in a sentence, the curve with its band, the controls, and the numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 
-from longrank.audit.card import Card, Interval, LengthCard, WindowCard
+from longrank.audit.card import Card, Curve, Interval, WindowCard
 from longrank.audit.verdict import Outcome
 from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, Value, write_page
-from longrank.reports.svg import FIRST, INK, SECOND, drawing, to_svg
+from longrank.reports.svg import FIRST, INK, MARKS, SECOND, drawing, to_svg
 
 VERDICTS = {
     Outcome.robust: "Robust: every place is near the average",
@@ -16,7 +17,9 @@ VERDICTS = {
     Outcome.inconclusive: "Inconclusive: neither robust nor biased was shown",
     Outcome.not_auditable: "Not auditable",
 }
+BANDS = "bands hold the whole true curve with 95% confidence"
 _COLOURS = (FIRST, SECOND, "#7d5fb2", "#2f8f6b", "#b8860b")
+_SHORT_NAME = 16  # letters; three such names stand side by side in a legend
 _CUTS = {
     "nothing": "reads all of the longest text tried",
     "end": "cuts the end of a document",
@@ -41,23 +44,30 @@ def write_card_page(path: Path, card: Card) -> None:
     )
 
 
-def curve_figure(lengths: Sequence[LengthCard]) -> str:
-    """Reciprocal rank by slot, a line with its simultaneous band a length, as SVG."""
+def curve_figure(curves: Mapping[str, Curve], *, chance: float) -> str:
+    """Reciprocal rank by slot as SVG: a line with its simultaneous band for each name, and the level of chance."""
     with drawing(5.2, 3.2) as figure:
         axes = figure.subplots()
-        for at, colour in zip(lengths, _cycle(len(lengths)), strict=True):
-            slots = np.arange(1, len(at.curve.mean) + 1)
-            axes.fill_between(slots, at.curve.low, at.curve.high, color=colour, alpha=0.18, linewidth=0)
-            axes.plot(slots, at.curve.mean, color=colour, marker="o", markersize=4, label=f"{at.tokens:,} tokens")
-        chance = lengths[0].absent_expected
+        looks = zip(cycle(_COLOURS), cycle(MARKS), strict=False)
+        for (name, curve), (colour, mark) in zip(curves.items(), looks, strict=False):
+            slots = np.arange(1, len(curve.mean) + 1)
+            axes.fill_between(slots, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+            axes.plot(slots, curve.mean, color=colour, marker=mark, markersize=4, label=name)
         axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label="chance")
         axes.set_xticks(slots)
         axes.set_xlabel("slot of the relevant passage, first to last")
         axes.set_ylabel("mean reciprocal rank")
         axes.set_ylim(0, 1.02)
         axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.7)
-        figure.legend(loc="outside upper left", ncols=min(3, len(lengths) + 1), borderaxespad=0.2)
+        columns = 3 if max(map(len, curves)) <= _SHORT_NAME else 1
+        figure.legend(loc="outside upper left", ncols=columns, borderaxespad=0.2)
         return to_svg(figure)
+
+
+def curve_words(curves: Mapping[str, Curve]) -> str:
+    """The lines of such a figure for those who cannot see it."""
+    lines = (f"{name}: {', '.join(f'{mean:.2f}' for mean in curve.mean)}" for name, curve in curves.items())
+    return f"Mean reciprocal rank by slot. {'; '.join(lines)}."
 
 
 def window_words(window: WindowCard) -> str:
@@ -90,9 +100,10 @@ def over_words(estimates: Sequence[Interval | None]) -> str:
 def _found(card: Card) -> list[Part]:
     parts: list[Part] = []
     if card.lengths:
-        alt = "; ".join(f"{at.tokens} tokens: {', '.join(f'{m:.2f}' for m in at.curve.mean)}" for at in card.lengths)
-        caption = "Mean reciprocal rank by slot; bands hold the whole true curve with 95% confidence."
-        parts.append(Figure(curve_figure(card.lengths), caption, f"Mean reciprocal rank by slot. {alt}."))
+        curves = {f"{at.tokens:,} tokens": at.curve for at in card.lengths}
+        caption = f"Mean reciprocal rank by slot; {BANDS}."
+        chance = card.lengths[0].absent_expected
+        parts.append(Figure(curve_figure(curves, chance=chance), caption, curve_words(curves)))
     if card.unstable_queries:
         parts.append(f"The ranker scored the same input differently on a re-run for {card.unstable_queries} queries.")
     parts += [f"Problem: {kind}, {count} times." for kind, count in card.problems.items()]
@@ -161,7 +172,3 @@ def _footer(card: Card) -> str:
 
 def _cell(estimate: Interval) -> Cell:
     return Cell(estimate.value, detail=f"[{estimate.low:.3f}, {estimate.high:.3f}]")
-
-
-def _cycle(count: int) -> list[str]:
-    return [_COLOURS[at % len(_COLOURS)] for at in range(count)]
