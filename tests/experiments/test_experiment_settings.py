@@ -21,6 +21,13 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
     assert [stage.rankers for stage in other.stages] == [None, (), ()]
 
 
+def test_a_stage_whose_rankers_were_all_left_out_shares_a_column_with_no_other_training(smallest: Path) -> None:
+    stages = 'stages=[{name="zero-shot", train_on="toy", rankers=["firstp"]}, '
+    stages += '{name="b", train_on="toy", shown_with="zero-shot", rankers=["maxp-twice"]}]'
+    one = load_experiment(smallest, [stages, "costs.stage=zero-shot", 'rankers=["firstp"]'])
+    assert [stage.rankers for stage in one.stages] == [("firstp",), ()]
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [

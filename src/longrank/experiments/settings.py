@@ -259,7 +259,7 @@ def _columns_are_shared_by_others(stages: Sequence[StageSettings], labels: Seque
         column = stage.shown_with or stage.name
         if stage.shown_with and any(other.shown_with for other in stages if other.name == stage.shown_with):
             raise ValueError(f"{stage.name!r} is shown with {column!r}, which is shown with another itself")
-        for label in stage.rankers or labels:
+        for label in labels if stage.rankers is None else stage.rankers:
             other = shown.setdefault((column, label), stage.name)
             if other != stage.name:
                 raise ValueError(
