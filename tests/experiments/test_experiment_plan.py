@@ -71,6 +71,12 @@ def test_more_seeds_leave_the_steps_of_the_others_alone(plan: Plan, smallest: Pa
     assert names(plan.steps).items() <= more.items()
 
 
+def test_what_gains_refer_to_changes_no_step(plan: Plan, smallest: Path) -> None:
+    named = planned(smallest, "gains_over=maxp-twice")
+    assert names(named.steps) == names(plan.steps)
+    assert [cell.labels for cell in named.cells] == [cell.labels for cell in plan.cells]
+
+
 def test_the_inputs_of_a_collection_are_hashed_not_named(tmp_path: Path, smallest: Path) -> None:
     from longrank.corpora.catalog.folder import save_collection
     from longrank.testing import one_document_collection

@@ -351,6 +351,16 @@ def test_gains_may_refer_to_another_ranker() -> None:
         read_experiment(experiment(*HAND), baseline="minp")
 
 
+def test_the_file_says_to_which_ranker_gains_refer_until_another_is_asked_for() -> None:
+    named = experiment(*HAND, *SUMP, settings={"gains_over": "maxp"})
+    reading = read_experiment(named)
+    assert {mine.name: own.name for mine, own in reading.own.items()} == {"firstp": "maxp", "sump": "maxp"}
+    assert reading.baselines["a"] == "maxp"
+    assert {own.name for own in read_experiment(named, baseline="sump").own.values()} == {"sump"}
+    unfinished = experiment(*HAND, settings={"gains_over": "sump"})
+    assert read_experiment(unfinished).own == {MAXP: FIRSTP}, "until it has been scored FirstP stands in for it"
+
+
 def test_a_backbone_is_named_where_a_ranker_has_several() -> None:
     other = [cell("longp", 0, [0.5] * 8, backbone="rope")]
     reading = read_experiment(experiment(*HAND, *other))
