@@ -426,6 +426,18 @@ def test_an_untrained_ranker_stands_in_the_figure_of_gain_against_cost() -> None
     assert figure.alt == "Points. gpt-whole: 4.00 times, +100.0%."
 
 
+def test_the_figure_of_gain_against_cost_calls_the_baseline_by_its_name() -> None:
+    def drawn(reading: Reading) -> str:
+        (figure,) = {section.heading: section.parts for section in figure_sections(reading)}["Gain against cost"]
+        assert isinstance(figure, Figure)
+        return figure.svg
+
+    over_maxp = drawn(read_experiment(rich(), baseline="maxp"))
+    assert "average gain over own maxp, %" in over_maxp
+    assert "FirstP" not in over_maxp
+    assert "average gain over own firstp, %" in drawn(read_experiment(rich()))
+
+
 def swept(**points: Sequence[int]) -> Reading:
     """A sweep of one ranker whose mean grows with the sum of its settings."""
     first, *rest = points
