@@ -24,7 +24,8 @@ RANDOM_ORDERS = 200
 
 def gather(plan: Plan, store: Store, known: Known = NOTHING, *, say: Say = lambda line: None) -> ExperimentResult:
     """The records of every cell that is known or whose steps are all done and whole, in the order of the plan."""
-    opened, whole = cache(open_collection), _Whole(store, say)
+    whole = _Whole(store, say)
+    opened = cache(lambda step: open_collection(store.folder(step), step.hints))
     cells = []
     for cell in plan.cells:
         earlier = known.find(cell)
@@ -69,7 +70,7 @@ class _Whole:
 def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
     if cell.collection is None:
         raise ValueError("a scored cell has a collection")
-    place: Opened = opened(store.folder(cell.collection))
+    place: Opened = opened(cell.collection)
     grades = place.collection.qrels.grades
     folds: list[list[str]] = [_json(store.folder(step) / FACTS)["asked"] for step in cell.scorings]
     if cell.scorings:
