@@ -91,6 +91,11 @@ def test_the_inputs_of_a_collection_are_hashed_not_named(tmp_path: Path, smalles
     assert fingerprint(tmp_path / "one", "text") != fingerprint(tmp_path / "three", "other")
 
 
+def test_a_collection_made_of_itself_is_refused(smallest: Path) -> None:
+    with pytest.raises(SettingsError, match="collection 'toy-debiased' is made of 'x' is made of 'toy-debiased'"):
+        planned(smallest, "collections.x={kind='debiased', of='toy-debiased'}", "collections.toy-debiased.of=x")
+
+
 def test_a_missing_folder_is_named(smallest: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="does not exist or is empty"):
         planned(smallest, f"collections.toy-debiased={{kind='folder', path='{tmp_path / 'none'}'}}")
