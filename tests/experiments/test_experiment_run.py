@@ -210,6 +210,15 @@ def test_a_damaged_run_is_no_part_of_the_result_even_if_nobody_asked_for_it(plan
     assert str(path) in said[0]
 
 
+def test_of_a_training_that_is_gone_nothing_is_told(plan: Plan, store: Store, tmp_path: Path) -> None:
+    model = next(step for step in plan.steps if step.label == "train firstp/tiny seed 1 zero-shot on toy")
+    store.folder(model).rename(tmp_path / "model")
+    left = gather(plan, store)
+    (tmp_path / "model").rename(store.folder(model))
+    assert not left.where(ranker="firstp", seed=1, scored_on="toy"), "whether it collapsed is not known"
+    assert left.where(ranker="firstp", seed=0, scored_on="toy")
+
+
 def test_lost_run_times_are_measured_again(plan: Plan, store: Store) -> None:
     step = next(step for step in plan.steps if step.kind == "costs")
     (store.folder(step) / "costs.json").unlink()
