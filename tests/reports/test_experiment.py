@@ -20,7 +20,7 @@ from longrank.reports.experiment_figures import figure_sections
 from longrank.reports.experiment_paper_tables import papers_beside
 from longrank.reports.experiment_reading import Reading, read_experiment, told_apart
 from longrank.reports.experiment_rows import Column, Row
-from longrank.reports.experiment_tables import changes_table, results_table, seeds_table
+from longrank.reports.experiment_tables import changes_table, parameters_table, results_table, seeds_table
 from longrank.reports.experiment_takeaway import what_it_shows
 from longrank.reports.experiment_words import in_detail
 from longrank.reports.page import Figure
@@ -458,6 +458,16 @@ def test_a_sweep_of_one_parameter_is_a_line_and_of_two_a_heat_map() -> None:
     assert results_table(two).headings[:4] == ("system", "window_tokens", "window_stride", "toy-far RR")
     assert one.baselines == {"a": "the first setting of the same ranker"}
     assert [row.name for row in one.own] == ["maxp max_chunks=2"]
+
+
+def test_parameters_that_a_sweep_changes_are_told_from_the_fewest_to_the_most() -> None:
+    cells = [
+        dataclasses.replace(cell("maxp", 0, [0.5] * 8, layers=layers), facts={"parameters": count})
+        for layers, count in ((1, 1000), (2, 2000))
+    ]
+    table = parameters_table(read_experiment(experiment(*cells)))
+    assert table is not None
+    assert [[each.text for each in row] for row in table.rows] == [["maxp", "tiny", "1,000 to 2,000"]]
 
 
 def test_a_first_stage_that_no_point_of_a_sweep_changes_has_one_row() -> None:
