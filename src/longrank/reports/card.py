@@ -8,7 +8,7 @@ import numpy as np
 from longrank.audit.card import Card, Interval, LengthCard, WindowCard
 from longrank.audit.verdict import Outcome
 from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, Value, write_page
-from longrank.reports.svg import FIRST, INK, SECOND, drawing, to_svg
+from longrank.reports.svg import INK, drawing, look, to_svg
 
 VERDICTS = {
     Outcome.robust: "Robust: every place is near the average",
@@ -16,7 +16,6 @@ VERDICTS = {
     Outcome.inconclusive: "Inconclusive: neither robust nor biased was shown",
     Outcome.not_auditable: "Not auditable",
 }
-_COLOURS = (FIRST, SECOND, "#7d5fb2", "#2f8f6b", "#b8860b")
 _CUTS = {
     "nothing": "reads all of the longest text tried",
     "end": "cuts the end of a document",
@@ -45,10 +44,11 @@ def curve_figure(lengths: Sequence[LengthCard]) -> str:
     """Reciprocal rank by slot, a line with its simultaneous band a length, as SVG."""
     with drawing(5.2, 3.2) as figure:
         axes = figure.subplots()
-        for at, colour in zip(lengths, _cycle(len(lengths)), strict=True):
+        for number, at in enumerate(lengths):
+            colour, mark = look(number)
             slots = np.arange(1, len(at.curve.mean) + 1)
             axes.fill_between(slots, at.curve.low, at.curve.high, color=colour, alpha=0.18, linewidth=0)
-            axes.plot(slots, at.curve.mean, color=colour, marker="o", markersize=4, label=f"{at.tokens:,} tokens")
+            axes.plot(slots, at.curve.mean, color=colour, marker=mark, markersize=4, label=f"{at.tokens:,} tokens")
         chance = lengths[0].absent_expected
         axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label="chance")
         axes.set_xticks(slots)
@@ -161,7 +161,3 @@ def _footer(card: Card) -> str:
 
 def _cell(estimate: Interval) -> Cell:
     return Cell(estimate.value, detail=f"[{estimate.low:.3f}, {estimate.high:.3f}]")
-
-
-def _cycle(count: int) -> list[str]:
-    return [_COLOURS[at % len(_COLOURS)] for at in range(count)]
