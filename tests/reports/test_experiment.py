@@ -586,6 +586,12 @@ def test_latex_and_markdown_are_escaped_and_complete() -> None:
     assert markdown.startswith("# 50% of R&D\n")
 
 
+def test_a_title_of_two_lines_stays_in_its_heading_and_its_comment() -> None:
+    reading = read_experiment(experiment(*HAND, title="Far\n\\input{away}"))
+    assert render(reading, "latex").startswith("% Far \\input{away}\n% ")
+    assert render(reading, "md").startswith("# Far \\\\input{away}\n\n")
+
+
 def test_an_unfinished_experiment_says_so() -> None:
     shown = what_it_shows(read_experiment(experiment(*HAND, cells=9, finished_cells=4)))
     assert shown[0] == "Unfinished: 4 of 9 cells are there; what follows is about these."

@@ -190,8 +190,8 @@ _MAKERS = {"html": report_page, "md": report_markdown, "latex": report_latex}
 
 
 def title(reading: Reading) -> str:
-    """The experiment's."""
-    return str(reading.result.about.get("title", "Experiment"))
+    """The experiment's, on one line: a second one would leave a heading or a LaTeX comment."""
+    return " ".join(str(reading.result.about.get("title", "Experiment")).split())
 
 
 def _made_of(reading: Reading) -> str:
