@@ -173,6 +173,19 @@ def test_a_model_changed_without_a_trace_of_time_is_found_when_it_is_read(plan: 
     assert path.read_bytes() == before
 
 
+def test_a_result_changed_without_a_trace_of_time_is_found(plan: Plan, store: Store) -> None:
+    score = next(step for step in plan.steps if step.kind == "score")
+    path = store.folder(score) / "run.trec"
+    before, stamp = path.read_bytes(), path.stat()
+    path.write_bytes(before.replace(b"1", b"2", 1))
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    said: list[str] = []
+    assert missing_steps(plan.steps, store, said.append) == (score,)
+    assert "run.trec" in said[0]
+    run_steps((score,), store, say=quiet)
+    assert path.read_bytes() == before
+
+
 def test_a_training_killed_while_it_tidies_up_is_finished_and_nothing_half_written_stays(
     plan: Plan, store: Store
 ) -> None:
