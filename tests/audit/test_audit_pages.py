@@ -1,5 +1,6 @@
 """Cards and boards as pages, and the commands that write them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from longrank.cli.harden import harden as harden_command
 from longrank.cli.probe import probe as probe_command
 from longrank.core.errors import DataError
 from longrank.reports.board import board_table, place_figures, write_board
-from longrank.reports.card import write_card_page
+from longrank.reports.card import curve_figure, write_card_page
 from longrank.reports.page import Cell
 
 
@@ -63,6 +64,14 @@ def test_a_card_page_carries_verdict_curve_and_window_and_the_same_bytes_again(
     assert ">chance<" in page
     assert "It reads 60 words" in page
     assert page.count(card.sentence.replace("'", "&#39;")) == 1
+
+
+def test_two_curves_are_told_apart_without_colour(small: AuditDesign, bag_of_words: WordMatch) -> None:
+    short = make_card(audit(Windowed(bag_of_words, 60), small, name="first")).lengths[0]
+    svg = curve_figure({"short": short.curve, "long": short.curve}, chance=short.absent_expected)
+    shapes = dict(re.findall(r'<path id="(m\w+)" d="([^"]+)"', svg))
+    used = re.findall(r'<use xlink:href="#(m\w+)" [^>]*style="fill: (#\w+); stroke: \2', svg)
+    assert len({shapes[name] for name, _ in used}) == 2
 
 
 def test_a_card_without_a_verdict_has_a_page_too(tmp_path: Path, small: AuditDesign) -> None:

@@ -71,6 +71,12 @@ def test_more_seeds_leave_the_steps_of_the_others_alone(plan: Plan, smallest: Pa
     assert names(plan.steps).items() <= more.items()
 
 
+def test_what_gains_refer_to_changes_no_step(plan: Plan, smallest: Path) -> None:
+    named = planned(smallest, "gains_over=maxp-twice")
+    assert names(named.steps) == names(plan.steps)
+    assert [cell.labels for cell in named.cells] == [cell.labels for cell in plan.cells]
+
+
 def test_the_inputs_of_a_collection_are_hashed_not_named(tmp_path: Path, smallest: Path) -> None:
     from longrank.corpora.catalog.folder import save_collection
     from longrank.testing import one_document_collection
@@ -83,6 +89,11 @@ def test_the_inputs_of_a_collection_are_hashed_not_named(tmp_path: Path, smalles
 
     assert fingerprint(tmp_path / "one", "text") == fingerprint(tmp_path / "two", "text")
     assert fingerprint(tmp_path / "one", "text") != fingerprint(tmp_path / "three", "other")
+
+
+def test_a_collection_made_of_itself_is_refused(smallest: Path) -> None:
+    with pytest.raises(SettingsError, match="collection 'toy-debiased' is made of 'x' is made of 'toy-debiased'"):
+        planned(smallest, "collections.x={kind='debiased', of='toy-debiased'}", "collections.toy-debiased.of=x")
 
 
 def test_a_missing_folder_is_named(smallest: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from longrank.cli.main import app
 from longrank.core.errors import SettingsError
 from longrank.core.types import Document
+from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.records import write_records
 from longrank.corpora.formats.trec import read_run
 from longrank.experiments.collections import open_collection
@@ -26,8 +27,9 @@ from longrank.experiments.gather import expected_reciprocal_rank, gather
 from longrank.experiments.plan import make_plan
 from longrank.experiments.records import ExperimentResult
 from longrank.experiments.settings import load_experiment
-from longrank.experiments.step import Plan
+from longrank.experiments.step import Plan, Step
 from longrank.rankers.checkpoint import load
+from longrank.testing import one_document_collection
 
 ResultsOf = Callable[[Plan, Store, Path], dict[str, bytes]]
 
@@ -171,6 +173,19 @@ def test_a_model_changed_without_a_trace_of_time_is_found_when_it_is_read(plan: 
     assert path.read_bytes() == before
 
 
+def test_a_result_changed_without_a_trace_of_time_is_found(plan: Plan, store: Store) -> None:
+    score = next(step for step in plan.steps if step.kind == "score")
+    path = store.folder(score) / "run.trec"
+    before, stamp = path.read_bytes(), path.stat()
+    path.write_bytes(before.replace(b"1", b"2", 1))
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    said: list[str] = []
+    assert missing_steps(plan.steps, store, said.append) == (score,)
+    assert "run.trec" in said[0]
+    run_steps((score,), store, say=quiet)
+    assert path.read_bytes() == before
+
+
 def test_a_training_killed_while_it_tidies_up_is_finished_and_nothing_half_written_stays(
     plan: Plan, store: Store
 ) -> None:
@@ -206,6 +221,15 @@ def test_a_damaged_run_is_no_part_of_the_result_even_if_nobody_asked_for_it(plan
     lost = [c.labels for c in whole.cells if c.labels not in [cell.labels for cell in left.cells]]
     assert [f"score {c['ranker']}/tiny seed {c['seed']}" for c in lost] == [step.label.partition(" zero")[0]]
     assert str(path) in said[0]
+
+
+def test_of_a_training_that_is_gone_nothing_is_told(plan: Plan, store: Store, tmp_path: Path) -> None:
+    model = next(step for step in plan.steps if step.label == "train firstp/tiny seed 1 zero-shot on toy")
+    store.folder(model).rename(tmp_path / "model")
+    left = gather(plan, store)
+    (tmp_path / "model").rename(store.folder(model))
+    assert not left.where(ranker="firstp", seed=1, scored_on="toy"), "whether it collapsed is not known"
+    assert left.where(ranker="firstp", seed=0, scored_on="toy")
 
 
 def test_lost_run_times_are_measured_again(plan: Plan, store: Store) -> None:
@@ -302,6 +326,22 @@ def test_a_task_that_is_read_has_sizes_of_its_own(smallest: Path) -> None:
         load_experiment(smallest, [task])
 
 
+def test_a_collection_that_was_moved_is_read_where_it_is_now(smallest: Path, tmp_path: Path) -> None:
+    def steps(folder: Path) -> list[Step]:
+        source = f"collections.mine={{kind='folder', path='{folder}'}}"
+        plan = make_plan(load_experiment(smallest, [source, "statistics=['mine']"]))
+        return [step for step in plan.steps if step.label in {"make mine", "sizes of mine"}]
+
+    store = Store(tmp_path / "store")
+    save_collection(one_document_collection("some text", query="a"), tmp_path / "before")
+    run_steps(steps(tmp_path / "before")[:1], store, say=quiet)
+    (tmp_path / "before").rename(tmp_path / "after")
+    made, sizes = steps(tmp_path / "after")
+    assert missing_steps((made, sizes), store, quiet) == (sizes,), "the contents are the same"
+    run_steps([sizes], store, say=quiet)
+    assert json.loads((store.folder(sizes) / "facts.json").read_text())["documents"] == 1
+
+
 def test_a_failing_step_is_named(tmp_path: Path, smallest: Path) -> None:
     plan = make_plan(load_experiment(smallest, ["negatives.hard=9", "negatives.hard_depth=9"]))
     steps = chosen_steps(plan, ["train firstp/tiny seed 0"])
@@ -317,7 +357,8 @@ def test_every_step_says_what_it_is_in_its_folder(plan: Plan, store: Store) -> N
 
 
 def test_splits_share_no_query_and_debiased_has_training_queries_alone(plan: Plan, store: Store) -> None:
-    made = {step.label: open_collection(store.folder(step)) for step in plan.steps if step.kind == "collection"}
+    steps = [step for step in plan.steps if step.kind == "collection"]
+    made = {step.label: open_collection(store.folder(step), step.hints) for step in steps}
     assert [len(made["make toy"].queries(split)) for split in ("train", "dev", "test")] == [8, 1, 6]
     assert set(made["make toy-debiased"].splits) == {"train"}
     assert made["make toy-far"].queries("test") == made["make toy"].queries("test")

@@ -19,6 +19,14 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
     assert one.rankers[0].training == {"epochs": 2}
     other = load_experiment(smallest, ['rankers=["firstp", "sump"]'])
     assert [stage.rankers for stage in other.stages] == [None, (), ()]
+    assert load_experiment(smallest, ["gains_over=maxp-twice", 'rankers=["firstp"]']).gains_over is None
+
+
+def test_a_stage_whose_rankers_were_all_left_out_shares_a_column_with_no_other_training(smallest: Path) -> None:
+    stages = 'stages=[{name="zero-shot", train_on="toy", rankers=["firstp"]}, '
+    stages += '{name="b", train_on="toy", shown_with="zero-shot", rankers=["maxp-twice"]}]'
+    one = load_experiment(smallest, [stages, "costs.stage=zero-shot", 'rankers=["firstp"]'])
+    assert [stage.rankers for stage in one.stages] == [("firstp",), ()]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +67,7 @@ def test_selecting_rankers_keeps_their_params_and_the_stages_forget_the_others(s
         ("training.seed=3", "training.seed would change nothing"),
         ('backbones.tiny.rankers=["mxp"]', "no ranker 'mxp'; there are firstp, maxp-twice"),
         ('audits.rankers=["mxp"]', "no ranker 'mxp'"),
+        ("gains_over=maxp", "no ranker 'maxp'; there are firstp, maxp-twice"),
         ('papers=[{key="positional-bais"}]', "no paper 'positional-bais'; there are positional-bias"),
         ("collections.toy={kind='toy', folds=3, max_train=5}", "max_train has no meaning with folds"),
         ("colections.toy=1", "colections"),

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from longrank.core.errors import DataError
-from longrank.core.fingerprint import fingerprint
 from longrank.experiments.execute import Store, run_steps
 from longrank.experiments.gather import gather
 from longrank.experiments.known import Known, read_known
@@ -66,16 +65,39 @@ def test_a_cell_is_known_only_by_the_measures_that_are_asked(earlier: Path, smal
     assert [list(cell.values) if cell else None for cell in found] == [["RR"]] * len(found)
 
 
-def test_an_ensemble_is_known_only_by_the_measure_that_weighed_it() -> None:
-    labels = {"ranker": "maxp+first-stage"}
-    cell = Cell(labels, "ensemble", (), measures=("RR",), weighed_by="RR")
-    step = Step("score", "score", {})
-    cell = replace(cell, results=(step, step))
-    facts = {"fingerprints": [step.fingerprint] * 2, "weighed_by": "AP"}
-    write = CellResult(labels, {"RR": {"q": 1.0}}, facts)
-    key = fingerprint(labels, facts["fingerprints"])
-    assert Known({key: write}).find(cell) is None
-    assert Known({key: replace(write, facts={**facts, "weighed_by": "RR"})}).find(cell) is not None
+STEP, LABELS = Step("score", "score", {}), {"ranker": "maxp"}
+
+
+def known_of(tmp_path: Path, *cells: CellResult) -> Known:
+    """What is known from cells that stand in a folder each."""
+    folders = [tmp_path / str(number) for number, _ in enumerate(cells)]
+    for folder, cell in zip(folders, cells, strict=True):
+        facts = {"fingerprints": [STEP.fingerprint], **cell.facts}
+        write_result(folder, ExperimentResult({}, (replace(cell, facts=facts),)))
+    return read_known(folders)
+
+
+def test_a_cell_has_the_measures_of_all_folders_that_have_it(tmp_path: Path) -> None:
+    known = known_of(tmp_path, *(CellResult(LABELS, {name: {"q": 0.5}}) for name in ("RR", "AP")))
+    found = known.find(Cell(LABELS, "scored", (STEP,), measures=("AP", "RR")))
+    assert found is not None
+    assert found.values == {"AP": {"q": 0.5}, "RR": {"q": 0.5}}
+
+
+def test_ranks_that_nobody_asked_for_are_not_taken_over(tmp_path: Path) -> None:
+    known = known_of(tmp_path, CellResult(LABELS, {"RR": {"q": 1.0}}, ranks={"q": {"d": 1}}))
+    cell = Cell(LABELS, "scored", (STEP,), measures=("RR",))
+    found = [known.find(asked) for asked in (cell, replace(cell, ranked=True))]
+    assert [one and one.ranks for one in found] == [{}, {"q": {"d": 1}}]
+
+
+def test_an_ensemble_is_known_only_by_the_measure_that_weighed_it(tmp_path: Path) -> None:
+    both = {"fingerprints": [STEP.fingerprint] * 2}
+    one = CellResult(LABELS, {"RR": {"q": 1.0}}, {**both, "weighed_by": "AP"})
+    other = CellResult(LABELS, {"RR": {"q": 0.5}}, {**both, "weighed_by": "RR"})
+    known, cell = known_of(tmp_path, one, other), Cell(LABELS, "ensemble", (STEP, STEP), measures=("RR",))
+    found = [known.find(replace(cell, weighed_by=measure)) for measure in ("AP", "RR", "P@5")]
+    assert [each and each.values["RR"]["q"] for each in found] == [1.0, 0.5, None]
 
 
 def test_compressed_records_are_read(earlier: Path) -> None:

@@ -20,7 +20,7 @@ from longrank.reports.experiment_figures import figure_sections
 from longrank.reports.experiment_paper_tables import papers_beside
 from longrank.reports.experiment_reading import Reading, read_experiment, told_apart
 from longrank.reports.experiment_rows import Column, Row
-from longrank.reports.experiment_tables import changes_table, results_table, seeds_table
+from longrank.reports.experiment_tables import changes_table, parameters_table, results_table, seeds_table
 from longrank.reports.experiment_takeaway import what_it_shows
 from longrank.reports.experiment_words import in_detail
 from longrank.reports.page import Figure
@@ -351,6 +351,16 @@ def test_gains_may_refer_to_another_ranker() -> None:
         read_experiment(experiment(*HAND), baseline="minp")
 
 
+def test_the_file_says_to_which_ranker_gains_refer_until_another_is_asked_for() -> None:
+    named = experiment(*HAND, *SUMP, settings={"gains_over": "maxp"})
+    reading = read_experiment(named)
+    assert {mine.name: own.name for mine, own in reading.own.items()} == {"firstp": "maxp", "sump": "maxp"}
+    assert reading.baselines["a"] == "maxp"
+    assert {own.name for own in read_experiment(named, baseline="sump").own.values()} == {"sump"}
+    unfinished = experiment(*HAND, settings={"gains_over": "sump"})
+    assert read_experiment(unfinished).own == {MAXP: FIRSTP}, "until it has been scored FirstP stands in for it"
+
+
 def test_a_backbone_is_named_where_a_ranker_has_several() -> None:
     other = [cell("longp", 0, [0.5] * 8, backbone="rope")]
     reading = read_experiment(experiment(*HAND, *other))
@@ -416,6 +426,18 @@ def test_an_untrained_ranker_stands_in_the_figure_of_gain_against_cost() -> None
     assert figure.alt == "Points. gpt-whole: 4.00 times, +100.0%."
 
 
+def test_the_figure_of_gain_against_cost_calls_the_baseline_by_its_name() -> None:
+    def drawn(reading: Reading) -> str:
+        (figure,) = {section.heading: section.parts for section in figure_sections(reading)}["Gain against cost"]
+        assert isinstance(figure, Figure)
+        return figure.svg
+
+    over_maxp = drawn(read_experiment(rich(), baseline="maxp"))
+    assert "average gain over own maxp, %" in over_maxp
+    assert "FirstP" not in over_maxp
+    assert "average gain over own firstp, %" in drawn(read_experiment(rich()))
+
+
 def swept(**points: Sequence[int]) -> Reading:
     """A sweep of one ranker whose mean grows with the sum of its settings."""
     first, *rest = points
@@ -436,6 +458,16 @@ def test_a_sweep_of_one_parameter_is_a_line_and_of_two_a_heat_map() -> None:
     assert results_table(two).headings[:4] == ("system", "window_tokens", "window_stride", "toy-far RR")
     assert one.baselines == {"a": "the first setting of the same ranker"}
     assert [row.name for row in one.own] == ["maxp max_chunks=2"]
+
+
+def test_parameters_that_a_sweep_changes_are_told_from_the_fewest_to_the_most() -> None:
+    cells = [
+        dataclasses.replace(cell("maxp", 0, [0.5] * 8, layers=layers), facts={"parameters": count})
+        for layers, count in ((1, 1000), (2, 2000))
+    ]
+    table = parameters_table(read_experiment(experiment(*cells)))
+    assert table is not None
+    assert [[each.text for each in row] for row in table.rows] == [["maxp", "tiny", "1,000 to 2,000"]]
 
 
 def test_a_first_stage_that_no_point_of_a_sweep_changes_has_one_row() -> None:
@@ -552,6 +584,12 @@ def test_latex_and_markdown_are_escaped_and_complete() -> None:
     assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 2  # results and seeds
     assert "| maxp | **0.812**<sup>a</sup> (" in markdown
     assert markdown.startswith("# 50% of R&D\n")
+
+
+def test_a_title_of_two_lines_stays_in_its_heading_and_its_comment() -> None:
+    reading = read_experiment(experiment(*HAND, title="Far\n\\input{away}"))
+    assert render(reading, "latex").startswith("% Far \\input{away}\n% ")
+    assert render(reading, "md").startswith("# Far \\\\input{away}\n\n")
 
 
 def test_an_unfinished_experiment_says_so() -> None:

@@ -41,6 +41,13 @@ def test_a_line_keeps_words_as_they_came_and_names_every_system() -> None:
     assert {"maxp", "sump", "pooling", "RR"} <= set(shown)
 
 
+def test_no_two_of_many_lines_look_the_same() -> None:
+    lines: dict[str, dict[Setting, Interval]] = {f"r{n}": {1: Interval(0.5, 0.4, 0.6)} for n in range(12)}
+    svg = sweep_lines(lines, parameter="p", measure="RR")
+    marks = re.findall(r'<use xlink:href="#(\w+)" [^>]*style="fill: (#\w+); stroke: \2', svg)
+    assert len(set(marks)) == 12, "each has a mark or a colour of its own"
+
+
 def test_the_same_sweep_is_the_same_drawing() -> None:
     lines: dict[str, dict[Setting, Interval]] = {"maxp": {1: Interval(0.5, 0.4, 0.6), 2: Interval(0.6, 0.5, 0.7)}}
     assert len({sweep_lines(lines, parameter="p", measure="RR") for _ in range(2)}) == 1

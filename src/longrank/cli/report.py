@@ -23,7 +23,9 @@ def report(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", help="Ranker that gains refer to, of the same backbone; FirstP if there is one."),
+        typer.Option(
+            "--baseline", help="Ranker that gains refer to, of the same backbone; the file's choice, else FirstP."
+        ),
     ] = None,
 ) -> None:
     """Write an experiment's tables, figures and what they show.

@@ -67,13 +67,14 @@ class Opened:
         return {q: row["text"] for q, row in rows.items()}, {q: tuple(row["negatives"]) for q, row in rows.items()}
 
 
-def open_collection(folder: Path) -> Opened:
-    """The collection of a finished step."""
+def open_collection(folder: Path, hints: Mapping[str, Any]) -> Opened:
+    """The collection of a finished step; ``hints`` say where one that is only pointed at lies now."""
     found = {name: _ids(folder / name) for name in (_SPLITS, _FOLDS)}
     if (folder / _DATA).is_dir():
         collection = load_folder(folder / _DATA)
     else:
-        collection = _pointed_at(json.loads((folder / _SOURCE).read_text(encoding="utf-8")))
+        # the step is known by contents: it may have been made when they lay elsewhere
+        collection = _pointed_at({**json.loads((folder / _SOURCE).read_text(encoding="utf-8")), **hints})
     return Opened(collection, found[_SPLITS], found[_FOLDS], folder)
 
 

@@ -27,6 +27,7 @@ from longrank.corpora.formats.trec import read_run, write_run
 from longrank.corpora.splits import write_splits
 from longrank.evaluation.measures import evaluate
 from longrank.evaluation.significance import bca_interval
+from longrank.experiments.gather import expected_reciprocal_rank
 from longrank.rankers import checkpoint
 from longrank.rankers.neural import NeuralRanker
 from longrank.rankers.rerank import rerank
@@ -256,9 +257,9 @@ class Demo:
         for name in self.collections:
             run = self._test_candidates(name)
             bm25.append(self._score(run, name))
-            found = {q: bool(self._test_qrels(name).relevant(q) & run.scores[q].keys()) for q in run}
-            ceiling.append(sum(found.values()) / len(found))
-            chance.append(sum(_random_rr(len(run.scores[q])) for q in run if found[q]) / len(found))
+            found = {q: len(self._test_qrels(name).relevant(q) & run.scores[q].keys()) for q in run}
+            ceiling.append(sum(count > 0 for count in found.values()) / len(found))
+            chance.append(sum(expected_reciprocal_rank(len(run.scores[q]), found[q]) for q in run) / len(found))
         result = DemoResult(
             rows=rows,
             bm25=(bm25[0], bm25[1]),
@@ -297,8 +298,3 @@ def _order(settings: DemoSettings, out: Path, backbone: Spec, scoring: tuple[str
 
 
 _make_world = lru_cache(maxsize=1)(make_toy)  # a process makes several parts of one demo
-
-
-def _random_rr(documents: int) -> float:
-    """Expected reciprocal rank of one relevant document among these in random order: H(n) / n."""
-    return sum(1 / rank for rank in range(1, documents + 1)) / documents

@@ -1,7 +1,8 @@
 """Steps made one after another or side by side, each found again by its folder; a killed run goes on where it was.
 
 A step is done when its folder holds ``done.json`` with the hashes of its files. A file that changed later is found out
-by its time or size and then by its hash, named, and the step is made again.
+by its time or size and then by its hash, named, and the step is made again. Results are hashed whatever their time,
+models and texts only where something is to be made of them.
 """
 
 import json
@@ -29,6 +30,7 @@ from longrank.experiments.steps import make_step
 
 Say = Callable[[str], None]
 DONE, SECONDS = "done.json", "seconds.json"
+_LARGE = frozenset({"collection", "warm-up", "train"})
 
 
 class StepFailed(LongrankError):
@@ -180,7 +182,8 @@ def matches(step: Step, patterns: Sequence[str]) -> bool:
 def missing_steps(steps: Sequence[Step], store: Store, say: Say, *, mend: bool = True) -> tuple[Step, ...]:
     """The steps to be made, in order; a damaged one is named and, to ``mend`` it, what it left is removed.
 
-    A step that is not done needs its inputs whole: those are read through and hashed.
+    A step that is not done needs its inputs whole: those are read through and hashed, and so is what all results are
+    gathered from.
     """
     missing: dict[str, Step] = {}
     needed: set[str] = set()
@@ -188,7 +191,7 @@ def missing_steps(steps: Sequence[Step], store: Store, say: Say, *, mend: bool =
         if not store.is_done(step):
             missing[step.fingerprint] = step
         else:
-            damaged = store.damage(step, thorough=step.fingerprint in needed)
+            damaged = store.damage(step, thorough=step.fingerprint in needed or step.kind not in _LARGE)
             if damaged is not None:
                 say(f"{damaged} is missing or was changed: '{step.label}' is made again")
                 if mend:

@@ -24,14 +24,15 @@ RANDOM_ORDERS = 200
 
 def gather(plan: Plan, store: Store, known: Known = NOTHING, *, say: Say = lambda line: None) -> ExperimentResult:
     """The records of every cell that is known or whose steps are all done and whole, in the order of the plan."""
-    opened, whole = cache(open_collection), _Whole(store, say)
+    whole = _Whole(store, say)
+    opened = cache(lambda step: open_collection(store.folder(step), step.hints))
     cells = []
     for cell in plan.cells:
         earlier = known.find(cell)
         if earlier is not None:
             cells.append(earlier)
             continue
-        needed = (*cell.results, *([cell.collection] if cell.collection else []))
+        needed = (*cell.results, *cell.trained, *([cell.collection] if cell.collection else []))
         if all(whole(step) for step in needed):
             cells.append(_told(cell, store) if cell.collection is None else _scored(cell, store, opened))
     experiment = plan.experiment
@@ -69,7 +70,7 @@ class _Whole:
 def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
     if cell.collection is None:
         raise ValueError("a scored cell has a collection")
-    place: Opened = opened(store.folder(cell.collection))
+    place: Opened = opened(cell.collection)
     grades = place.collection.qrels.grades
     folds: list[list[str]] = [_json(store.folder(step) / FACTS)["asked"] for step in cell.scorings]
     if cell.scorings:
@@ -179,13 +180,13 @@ def expected_reciprocal_rank(documents: int, relevant: int) -> float:
 
 def _trained(steps: Sequence[Step], store: Store) -> dict[str, Any]:
     """What the trainings of a cell were told and came to; several with folds."""
-    logs = [_json(store.folder(step) / LOG) for step in steps if store.is_done(step)]
-    facts = [_json(store.folder(step) / FACTS) for step in steps if store.is_done(step)]
+    logs = [_json(store.folder(step) / LOG) for step in steps]
+    facts = [_json(store.folder(step) / FACTS) for step in steps]
     return {
         "collapsed": any(log["collapsed"] for log in logs),
         "losses": [log["losses"] for log in logs],
         "validation": [log["validation"] for log in logs],
-        "parameters": facts[0].get("parameters") if facts else None,
+        "parameters": facts[0].get("parameters"),
         "training_queries": [fact["training_queries"] for fact in facts],
         "skipped_training_queries": [fact["skipped_training_queries"] for fact in facts],
         "settings": plain(steps[0].settings),

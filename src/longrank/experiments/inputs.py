@@ -48,8 +48,16 @@ class Inputs:
     def collection(self, name: str) -> Step:
         """The step that makes or finds a collection."""
         if ("collection", name) not in self._known:
+            self._refuse_circle(name)
             self._known["collection", name] = self._collection(name, self.experiment.collections[name])
         return self._known["collection", name]
+
+    def _refuse_circle(self, name: str) -> None:
+        chain = [name]
+        while isinstance(source := self.experiment.collections[chain[-1]], OF_ANOTHER):
+            chain.append(source.of)
+            if source.of in chain[:-1]:
+                raise SettingsError(f"collection {' is made of '.join(map(repr, chain))}: one must be made of another")
 
     def _collection(self, name: str, source: Source) -> Step:
         settings = source.model_dump(mode="json", exclude=_NOT_ITS_TEXTS)

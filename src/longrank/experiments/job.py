@@ -40,7 +40,7 @@ class Job:
 
     def collection(self, role: str = "collection") -> Opened:
         """The collection of an input."""
-        return open_collection(self.inputs[role])
+        return open_collection(self.inputs[role], self.step.inputs[role].hints)
 
     def candidates(self) -> Run:
         """The run of the input called so."""

@@ -12,7 +12,10 @@ from longrank.experiments.step import Cell, Plan, needed_steps
 
 @dataclass(frozen=True)
 class Known:
-    """Recorded cells; one fits a cell of the plan if its labels and the fingerprints of all its steps are the same."""
+    """Recorded cells; one fits a cell of the plan if its labels and the fingerprints of all its steps are the same.
+
+    Of an ensemble the measure that found its weights must be the same too.
+    """
 
     cells: dict[str, CellResult]
 
@@ -20,11 +23,12 @@ class Known:
         """The record of a cell; only scores are taken over, not run-times and audits."""
         if not cell.scorings:
             return None
-        found = self.cells.get(_key(cell.labels, [step.fingerprint for step in cell.results]))
-        if found is None or (cell.ranked and not found.ranks) or found.facts.get("weighed_by", "") != cell.weighed_by:
+        found = self.cells.get(_key(cell.labels, [step.fingerprint for step in cell.results], cell.weighed_by))
+        if found is None or (cell.ranked and not found.ranks):
             return None
         values = {name: found.values[name] for name in cell.measures if name in found.values}
-        return replace(found, values=values) if len(values) == len(cell.measures) else None
+        ranks = found.ranks if cell.ranked else {}
+        return replace(found, values=values, ranks=ranks) if len(values) == len(cell.measures) else None
 
     def remaining(self, plan: Plan) -> Plan:
         """The plan without the cells that are known, and without the steps that only they need."""
@@ -36,17 +40,23 @@ NOTHING = Known({})
 
 
 def read_known(folders: Sequence[Path]) -> Known:
-    """The scored cells in the folders of earlier results; two that differ under the same fingerprint are refused."""
+    """The scored cells in the folders of earlier results; two that differ under the same fingerprint are refused.
+
+    One that stands in several folders has the measures of all of them.
+    """
     found: dict[str, CellResult] = {}
     for folder in folders:
         for cell in read_result(folder).cells:
             if "fingerprints" not in cell.facts:
                 continue
-            key = _key(cell.labels, cell.facts["fingerprints"])
-            if found.setdefault(key, cell).values != cell.values:
+            key = _key(cell.labels, cell.facts["fingerprints"], cell.facts.get("weighed_by", ""))
+            before = found.get(key, cell)
+            if any(before.values[name] != cell.values[name] for name in before.values.keys() & cell.values.keys()):
                 raise DataError(f"{folder} has other values for {dict(cell.labels)} than a folder named before it")
+            ranks = before.ranks or cell.ranks
+            found[key] = replace(before, values={**before.values, **cell.values}, ranks=ranks)
     return Known(found)
 
 
-def _key(labels: Labels, steps: Sequence[str]) -> str:
-    return fingerprint(dict(labels), list(steps))
+def _key(labels: Labels, steps: Sequence[str], weighed_by: str) -> str:
+    return fingerprint(dict(labels), list(steps), weighed_by)

@@ -1,5 +1,6 @@
 """An experiment as plain data: what a TOML file in ``experiments/`` holds, checked before anything is run."""
 
+import copy
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -197,6 +198,7 @@ class Experiment(Settings):
     relevant_ranks: bool = Field(False, description="records say where each relevant candidate was ranked")
     device: str = Field("cpu", description="where rankers are trained and score; no part of what a step is")
     baselines: tuple[Literal["retriever", "random", "perfect"], ...] = ()
+    gains_over: str | None = Field(None, description="label of the ranker that gains refer to, if not FirstP")
     sweep: dict[str, tuple[Any, ...]] = Field(default_factory=dict, description="dotted key -> values")
     positions: PositionSettings | None = None
     statistics: Names = ()
@@ -259,7 +261,7 @@ def _columns_are_shared_by_others(stages: Sequence[StageSettings], labels: Seque
         column = stage.shown_with or stage.name
         if stage.shown_with and any(other.shown_with for other in stages if other.name == stage.shown_with):
             raise ValueError(f"{stage.name!r} is shown with {column!r}, which is shown with another itself")
-        for label in stage.rankers or labels:
+        for label in labels if stage.rankers is None else stage.rankers:
             other = shown.setdefault((column, label), stage.name)
             if other != stage.name:
                 raise ValueError(
@@ -289,6 +291,7 @@ def _references(experiment: Experiment) -> Iterator[tuple[str, Sequence[str], Se
     yield "ranker", rankers, [] if not rankers else [name for s in stages for name in s.rankers or ()]
     yield "ranker", rankers, [] if not rankers else [n for b in e.backbones.values() for n in b.rankers or ()]
     yield "ranker", rankers, e.audits.rankers or () if e.audits and rankers else ()
+    yield "ranker", [*rankers, *untrained], [e.gains_over] if e.gains_over and rankers else []
     yield "paper", PAPERS, [paper.key for paper in e.papers]
     limited = [*(r.backbones for r in e.rankers), *(s.backbones for s in stages), e.warmup and e.warmup.backbones]
     yield "backbone", backbones, [name for row in limited for name in row or ()]
@@ -312,6 +315,8 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     left_out = set(known) - {_ranker_label(entry) for entry in changed["rankers"]}
     for table in _choosing_rankers(changed):
         table["rankers"] = [name for name in table["rankers"] if name not in left_out]
+    if changed.get("gains_over") in left_out:
+        del changed["gains_over"]
     experiment = parse_settings(Experiment, changed, source=str(path))
     for _ in variants(experiment):  # a sweep that does not fit is found before anything runs
         pass
@@ -366,7 +371,7 @@ def variants(experiment: Experiment) -> Iterator[tuple[Experiment, dict[str, Any
         for key, name in zip(experiment.sweep, last, strict=True)
     }
     for point in product(*experiment.sweep.values()):
-        changed, labels = _copied(table), dict[str, Any]()
+        changed, labels = copy.deepcopy(table), dict[str, Any]()
         for key, value in zip(experiment.sweep, point, strict=True):
             labels |= _put(changed, key, value, label=short[key])
         yield parse_settings(Experiment, changed, source=f"sweep at {labels}") if labels else experiment, labels
@@ -389,9 +394,3 @@ def _put(table: dict[str, Any], key: str, value: Any, *, label: str) -> dict[str
 
 def _label(value: Any) -> str | int | float | bool:
     return value if isinstance(value, (str, int, float, bool)) else str(value)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,7 +1,6 @@
 """The audit card as a page: the verdict in a sentence, the curve with its band, the controls, and the numbers."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from longrank.audit.card import Card, Curve, Interval, WindowCard
 from longrank.audit.verdict import Outcome
 from longrank.reports.page import Cell, Column, Figure, Part, Section, Table, Value, write_page
-from longrank.reports.svg import FIRST, INK, MARKS, SECOND, drawing, to_svg
+from longrank.reports.svg import INK, drawing, look, to_svg
 
 VERDICTS = {
     Outcome.robust: "Robust: every place is near the average",
@@ -18,7 +17,6 @@ VERDICTS = {
     Outcome.not_auditable: "Not auditable",
 }
 BANDS = "bands hold the whole true curve with 95% confidence"
-_COLOURS = (FIRST, SECOND, "#7d5fb2", "#2f8f6b", "#b8860b")
 _SHORT_NAME = 16  # letters; three such names stand side by side in a legend
 _CUTS = {
     "nothing": "reads all of the longest text tried",
@@ -48,8 +46,8 @@ def curve_figure(curves: Mapping[str, Curve], *, chance: float) -> str:
     """Reciprocal rank by slot as SVG: a line with its simultaneous band for each name, and the level of chance."""
     with drawing(5.2, 3.2) as figure:
         axes = figure.subplots()
-        looks = zip(cycle(_COLOURS), cycle(MARKS), strict=False)
-        for (name, curve), (colour, mark) in zip(curves.items(), looks, strict=False):
+        for number, (name, curve) in enumerate(curves.items()):
+            colour, mark = look(number)
             slots = np.arange(1, len(curve.mean) + 1)
             axes.fill_between(slots, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
             axes.plot(slots, curve.mean, color=colour, marker=mark, markersize=4, label=name)

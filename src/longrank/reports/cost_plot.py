@@ -17,15 +17,15 @@ _POINTS_AN_INCH = 72
 
 
 class CostPoint(NamedTuple):
-    """A ranker: its time over that of its FirstP, and its average gain over it in percent."""
+    """A ranker: its time over that of its own baseline, and its average gain over it in percent."""
 
     name: str
     relative_time: float
     gain_percent: float
 
 
-def gain_against_cost(points: Sequence[CostPoint]) -> str:
-    """SVG text: average relative gain over the FirstP baselines against the relative increase of run-time.
+def gain_against_cost(points: Sequence[CostPoint], *, baseline: str = "FirstP") -> str:
+    """SVG text: average relative gain over each ranker's own baseline against the relative increase of run-time.
 
     The baselines themselves are the marked point at one times the time and no gain. Labels keep clear of one another;
     where names are too many or too long for that, points are numbered and the names stand below.
@@ -35,13 +35,13 @@ def gain_against_cost(points: Sequence[CostPoint]) -> str:
     for point in points:
         if not (math.isfinite(point.gain_percent) and 0 < point.relative_time < math.inf):
             raise DataError(f"{point.name!r}: time {point.relative_time} and gain {point.gain_percent} cannot be drawn")
-    shown = [CostPoint("FirstP", 1.0, 0.0), *points]
+    shown = [CostPoint(baseline, 1.0, 0.0), *points]
     return _drawn(shown, [point.name for point in shown], []) or _numbered(shown)
 
 
 def _numbered(shown: Sequence[CostPoint]) -> str:
     names = [point.name for point in shown[1:]]
-    marks = ["FirstP", *(str(number) for number, _ in enumerate(names, start=1))]
+    marks = [shown[0].name, *(str(number) for number, _ in enumerate(names, start=1))]
     listed = [f"{number}  {name}" for number, name in enumerate(names, start=1)]
     for stretch in (1, 2, 4, 8):
         svg = _drawn(shown, marks, listed, plot_height=stretch * _HEIGHT)
@@ -65,8 +65,8 @@ def _drawn(
         axes.plot([1], [0], marker="s", color=INK, linestyle="none")
         for point in shown[1:]:
             axes.plot([point.relative_time], [point.gain_percent], marker="o", color=FIRST, linestyle="none")
-        axes.set_xlabel("time per document relative to own FirstP")
-        axes.set_ylabel("average gain over own FirstP, %")
+        axes.set_xlabel(f"time per document relative to own {shown[0].name}")
+        axes.set_ylabel(f"average gain over own {shown[0].name}, %")
         axes.margins(0.15)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # what is measured now must not move

@@ -58,7 +58,7 @@ def write_reports(
 ) -> dict[str, Path]:
     """Write the reports of the experiment whose records are in ``folder`` beside them; gives their paths.
 
-    ``baseline`` is the label of the ranker that gains refer to, FirstP unless said otherwise. The figures of the
+    ``baseline`` is the label of the ranker that gains refer to; by default the file's, else FirstP. The figures of the
     Markdown are files of their own, in ``figures``.
     """
     unknown = next((name for name in formats if name not in NAMES), None)
@@ -190,8 +190,8 @@ _MAKERS = {"html": report_page, "md": report_markdown, "latex": report_latex}
 
 
 def title(reading: Reading) -> str:
-    """The experiment's."""
-    return str(reading.result.about.get("title", "Experiment"))
+    """The experiment's, on one line: a second one would leave a heading or a LaTeX comment."""
+    return " ".join(str(reading.result.about.get("title", "Experiment")).split())
 
 
 def _made_of(reading: Reading) -> str:

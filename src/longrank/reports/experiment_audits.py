@@ -10,13 +10,13 @@ from longrank.audit.card import Card, LengthCard
 from longrank.experiments.records import ExperimentResult
 from longrank.reports.card import shown
 from longrank.reports.page import Figure, Statement
-from longrank.reports.svg import FIRST, INK, MARKS, SECOND, drawing, to_svg
+from longrank.reports.svg import FIRST, INK, LINES, MARKS, SECOND, drawing, to_svg
 from longrank.reports.tables import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LINES = (SECOND, FIRST, "#7d5fb2", "#2f8f6b", "#b8860b")
+_LINES = (SECOND, FIRST, *LINES[2:])  # as the bars of the first and the second training
 _ACROSS = 3
 
 

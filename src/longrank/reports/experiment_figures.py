@@ -135,7 +135,9 @@ def _costs(reading: Reading) -> Iterator[Figure]:
                 f"side by side, {cell.facts.get('documents', 'some')} documents; of untrained ones waiting counts too. "
                 "Times differ from machine to machine."
             )
-            yield Figure(gain_against_cost(points), caption, f"Points. {alt}.")
+            owns = {reading.own[row].ranker for row, _, _ in times}
+            baseline = owns.pop() if len(owns) == 1 else "baseline"
+            yield Figure(gain_against_cost(points, baseline=baseline), caption, f"Points. {alt}.")
 
 
 def relative_times(cell: CellResult, reading: Reading) -> list[tuple[Row, RelativeCost, float]]:

@@ -120,7 +120,8 @@ def read_experiment(result: ExperimentResult, *, baseline: str | None = None, dr
     """The grid of an experiment's scored cells.
 
     ``baseline`` is a ranker's label: each row is compared with that ranker of its own backbone and sweep point. Without
-    it FirstP is taken, else the first point of a sweep, else the first row; of an untrained one, what the file names.
+    it the one that the file names is taken (``gains_over``), else FirstP, else the first point of a sweep, else the
+    first row; of an untrained one, what the file names for it.
     """
     scored = with_pooled(cell for cell in result.cells if cell.values and "ranker" in cell.labels)
     rows, columns, runs = _grid(scored)

@@ -45,7 +45,7 @@ def baselines_of(
     systems = [row for row in rows if not row.reference]
     tables: list[tuple[str, dict[Row, Rows]]] = []
     if systems:
-        label, own = _own(systems, wanted, _first_p(result))
+        label, own = _own(systems, wanted, _usual(result))
         named = {} if wanted else _named(systems, result)
         label = ", or ".join([label, *dict.fromkeys(other.system for other in named.values())])
         tables.append((label, {row: (other,) for row, other in {**own, **named}.items()}))
@@ -61,11 +61,11 @@ def _same_point(row: Row, other: Row) -> bool:
     return (row.backbone, row.settings) == (other.backbone, other.settings)
 
 
-def _own(rows: Sequence[Row], wanted: str | None, first_p: str) -> tuple[str, dict[Row, Row]]:
+def _own(rows: Sequence[Row], wanted: str | None, usual: Sequence[str]) -> tuple[str, dict[Row, Row]]:
     known = dict.fromkeys(row.ranker for row in rows)
     if wanted is not None and wanted not in known:
         raise UnknownName(f"no ranker {wanted!r} to compare with; the experiment has {', '.join(known)}")
-    chosen = wanted or (first_p if first_p in known else None)
+    chosen = wanted or next((label for label in usual if label in known), None)
     if chosen is not None:
         of = {
             row: other
@@ -99,10 +99,11 @@ def _named(rows: Sequence[Row], result: ExperimentResult) -> dict[Row, Row]:
     }
 
 
-def _first_p(result: ExperimentResult) -> str:
-    """Label under which the experiment has FirstP."""
-    tables = _tables(result, "rankers")
-    return next((str(entry.get("label", "firstp")) for entry in tables if entry.get("name") == "firstp"), "firstp")
+def _usual(result: ExperimentResult) -> list[str]:
+    """Labels of the rankers that gains refer to, the first that was scored: the file's choice, then FirstP."""
+    named = result.about.get("settings", {}).get("gains_over")
+    first_p = [str(each.get("label", "firstp")) for each in _tables(result, "rankers") if each.get("name") == "firstp"]
+    return [*([str(named)] if named else []), *first_p[:1], "firstp"]
 
 
 def _tables(result: ExperimentResult, key: str) -> list[Mapping[str, Any]]:

@@ -5,7 +5,7 @@ from statistics import stdev
 from longrank.positions.statistics import CollectionStatistics
 from longrank.reports.experiment_reading import Reading, told_apart
 from longrank.reports.experiment_rows import Column, Row
-from longrank.reports.experiment_words import how_tested
+from longrank.reports.experiment_words import count_range, how_tested
 from longrank.reports.page import Cell as PageCell
 from longrank.reports.page import Column as PageColumn
 from longrank.reports.page import Table as PageTable
@@ -23,8 +23,8 @@ def results_table(reading: Reading) -> Table:
         points = [Cell(str(dict(row.settings).get(label, ""))) for label in reading.settings]
         cells = [Cell(row.system), *points, *(_mean_cell(reading, row, column) for column in reading.columns)]
         places = [reading.places[row, column] for column in reading.columns if (row, column) in reading.places]
-        cells.append(Cell(_range([place.queries for place in places])))
-        cells.append(Cell("" if not row.backbone else _range([place.seeds for place in places])))
+        cells.append(Cell(count_range({place.queries for place in places})))
+        cells.append(Cell("" if not row.backbone else count_range({place.seeds for place in places})))
         if collapsed:
             cells.append(Cell(str(max(place.collapsed for place in places)) if row.backbone else ""))
         rows.append(tuple(cells))
@@ -109,13 +109,13 @@ def seeds_table(reading: Reading) -> Table | None:
 
 
 def parameters_table(reading: Reading) -> Table | None:
-    """How many parameters each trained system has."""
-    known = {
-        (str(cell.labels["ranker"]), str(cell.labels["backbone"])): int(cell.facts["parameters"])
-        for cell in reading.result.cells
-        if "parameters" in cell.facts
-    }
-    rows = tuple((Cell(ranker), Cell(backbone), Cell(f"{count:,}")) for (ranker, backbone), count in known.items())
+    """How many parameters each trained system has, from the fewest to the most where a sweep changes them."""
+    known: dict[tuple[str, str], set[int]] = {}
+    for cell in reading.result.cells:
+        if cell.facts.get("parameters") is not None:
+            pair = str(cell.labels["ranker"]), str(cell.labels["backbone"])
+            known.setdefault(pair, set()).add(int(cell.facts["parameters"]))
+    rows = tuple((Cell(name), Cell(backbone), Cell(count_range(counts))) for (name, backbone), counts in known.items())
     return Table(("system", "backbone", "parameters"), rows, ("Embeddings included.",)) if rows else None
 
 
@@ -165,8 +165,3 @@ def _mean_cell(reading: Reading, row: Row, column: Column) -> Cell:
     interval = "" if place.interval is None else f"{place.interval.low:.3f}–{place.interval.high:.3f}"
     beside = ", ".join(part for part in (interval, gain) if part)
     return Cell(f"{place.mean:.3f}", letters, beside, row in reading.best(column))
-
-
-def _range(counts: list[int]) -> str:
-    low, high = min(counts), max(counts)
-    return str(low) if low == high else f"{low} to {high}"

@@ -108,10 +108,10 @@ def _listed(reading: Reading, estimates: dict[Row, Estimate]) -> str:
 def count_range(counts: set[int]) -> str:
     """A number, or the lowest and highest of several.
 
-    >>> count_range({3}), count_range({1, 2, 9})
-    ('3', '1 to 9')
+    >>> count_range({3}), count_range({1, 2, 6980})
+    ('3', '1 to 6,980')
     """
-    return f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    return f"{min(counts):,}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}"
 
 
 def _plural(counts: set[int]) -> str:

@@ -7,13 +7,12 @@ import numpy as np
 
 from longrank.core.errors import DataError
 from longrank.reports.plots import Interval
-from longrank.reports.svg import FIRST, INK, MARKS, SECOND, drawing, to_svg
+from longrank.reports.svg import INK, SECOND, drawing, look, to_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Setting = str | int | float | bool
-_LINES = (FIRST, SECOND, "#7d5fb2", "#2f8f6b", "#b8860b")
 _PALEST, _STRONGEST = 0.08, 0.62  # of the tint: at both ends the page's ink stays legible, light and dark
 
 
@@ -59,7 +58,7 @@ def sweep_lines(lines: Mapping[str, Mapping[Setting, Interval]], *, parameter: s
             known = [value for value in points if value in line]
             means, lows, highs = np.array([line[value] for value in known], dtype=np.float64).T
             where = np.array([places[value] for value in known])
-            colour, mark = _LINES[at % len(_LINES)], MARKS[at % len(MARKS)]
+            colour, mark = look(at)
             if numeric:
                 axes.fill_between(where, lows, highs, color=colour, alpha=0.15, linewidth=0)
             else:

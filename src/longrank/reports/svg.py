@@ -19,6 +19,7 @@ FIRST, SECOND = (
     "#d2553f",
     "#3f7fc9",
 )  # at least 3:1 against the white and against the dark page, apart for the colour-blind
+LINES = (FIRST, SECOND, "#7d5fb2", "#2f8f6b", "#b8860b")
 MARKS = "os^Dv"  # lines can be told apart without colour
 
 _STYLE = {
@@ -51,6 +52,15 @@ def drawing(width: float, height: float) -> Iterator["Figure"]:
         # the reader's font draws the letters, so a glyph that the measuring font lacks is no loss
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield Figure(figsize=(width, height), layout="constrained")
+
+
+def look(number: int) -> tuple[str, str]:
+    """Colour and mark of a line by its number from 0; those of 25 lines differ.
+
+    >>> look(0), look(5)
+    (('#d2553f', 'o'), ('#d2553f', 's'))
+    """
+    return LINES[number % len(LINES)], MARKS[(number + number // len(LINES)) % len(MARKS)]
 
 
 def to_svg(figure: "Figure") -> str:
