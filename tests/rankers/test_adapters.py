@@ -33,7 +33,9 @@ from longrank.rankers.adapters import (
     ranker_label,
     resolve,
 )
+from longrank.rankers.cross_encoder import reads_in_windows
 from longrank.rankers.foreign import ClassifierRanker, CrossEncoderRanker, OnnxRanker
+from longrank.rankers.loading import load
 from longrank.rankers.ready import build_ready
 
 QUERY = Query("q", "red")
@@ -348,6 +350,35 @@ def test_a_classifier_in_a_folder_scores_alone_as_in_a_batch_and_counts_what_it_
     assert (together.cut_documents, together.cut_tokens) == (1, 8)
 
 
+def test_who_uses_a_cross_encoder_reads_to_the_end_and_who_audits_it_sees_it_cut(
+    classifier: Path, tmp_path: Path
+) -> None:
+    from longrank.integrations.scoring import as_ranker
+    from longrank.serving.launch import load_ranker
+    from longrank.serving.settings import ServeSettings
+
+    long = [Document("long", "blue " * 300)]
+    expected = load(classifier).score(QUERY, long)
+    for used in (as_ranker(classifier), load_ranker(ServeSettings(ranker=str(classifier)))):
+        found = used.score(QUERY, long)
+        assert (found.values, found.cut_tokens) == (expected.values, 0)
+    hardened = tmp_path / "hardened.toml"
+    hardened.write_text(f'ranker = "{classifier}"\nwrapper = "chunk-max"\n', encoding="utf-8")
+    for audited in (resolve(str(classifier)), resolve(str(hardened), whole=True).ranker):
+        assert isinstance(audited, ClassifierRanker)
+
+
+def test_a_classifier_of_several_labels_is_not_taken_for_a_ranker_of_windows(classifier: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "three"
+    shutil.copytree(classifier, folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["id2label"] = {str(n): f"L{n}" for n in range(3)}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert reads_in_windows(classifier)
+    assert not reads_in_windows(folder)
+    assert not reads_in_windows(tmp_path)
+
+
 def test_a_folder_without_a_classification_head_is_refused(classifier: Path, tmp_path: Path) -> None:
     from transformers import AutoModel, AutoTokenizer
 
@@ -389,13 +420,12 @@ def test_kinds_and_folders_name_the_same_model(classifier: Path) -> None:
 
 
 def test_kinds_that_read_in_windows_read_to_the_end(classifier: Path) -> None:
-    """Windows of 150 tokens do not fit 64 positions, so the embedding's shrink and the cross-encoder says so."""
+    """Windows of 150 tokens do not fit 64 positions, so they shrink."""
     long = Document("long", "blue " * 68 + "red")
     found = resolve(f"embedding:{classifier}").score(QUERY, [*DOCUMENTS, long])
     assert all(-1.00001 <= value <= 1.00001 for value in found.values)
     assert found.cut_documents == 0
-    with pytest.raises(ModelError, match="fit"):
-        resolve(f"maxp:{classifier}")
+    assert resolve(f"maxp:{classifier}").score(QUERY, [long]).cut_documents == 0
 
 
 def test_what_goes_around_a_hardened_ranker_goes_inside_its_wrapper(

@@ -16,11 +16,11 @@ class TextCut(UserWarning):
 
 
 def as_ranker(ranker: RankerOrName) -> Ranker:
-    """The ranker itself, or the one that ``longrank.load`` and ``longrank audit`` know by this name."""
+    """The ranker itself, or the one of this name; a cross-encoder's folder is read to the end of a document."""
     if isinstance(ranker, (str, Path)):
         from longrank.rankers.adapters import resolve
 
-        return resolve(str(ranker))
+        return resolve(str(ranker), whole=True)
     return ranker
 
 

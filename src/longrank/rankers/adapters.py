@@ -39,7 +39,7 @@ _RETRIED = {429, 500, 502, 503, 504}
 _LONGEST_WAIT = 600.0  # seconds
 
 
-def resolve(name: str, *, around: Around | None = None, device: str = "cpu") -> Ranker:
+def resolve(name: str, *, around: Around | None = None, device: str = "cpu", whole: bool = False) -> Ranker:
     """A ranker by what a person would type.
 
     ``http://host/v1/rerank`` (Cohere's and Jina's dialect, with ``?model=NAME`` where they serve several) or
@@ -47,7 +47,9 @@ def resolve(name: str, *, around: Around | None = None, device: str = "cpu") -> 
     head, or of its ONNX export; a kind and a folder or hub id, such as ``cross-encoder:folder`` for
     sentence-transformers (``KINDS`` has all); a TOML file that ``longrank harden`` wrote; else what ``longrank.load``
     takes: a checkpoint folder, 'minilm', or a TOML file with the name and params of a ranker that needs no training.
-    ``around`` is put around the ranker itself, inside the wrapper of a hardened one.
+    ``around`` is put around the ranker itself, inside the wrapper of a hardened one. The folder of a cross-encoder is
+    cut at its limit, as transformers does and an audit must see it; with ``whole`` it reads in windows to the end, as
+    ``longrank.load`` does, where its type allows. What a file of ``longrank harden`` wraps stays as it was audited.
     """
     if name.endswith(".toml") and "ranker" in _table(name):
         from longrank.audit.harden import load_hardened
@@ -57,11 +59,11 @@ def resolve(name: str, *, around: Around | None = None, device: str = "cpu") -> 
     from longrank.rankers.loading import on_device
 
     usable_device(device)
-    found = on_device(_bare(name), device)
+    found = on_device(_bare(name, whole=whole), device)
     return found if around is None else around(found)
 
 
-def _bare(name: str) -> Ranker:
+def _bare(name: str, *, whole: bool) -> Ranker:
     kind, _, rest = name.partition(":")
     folder = Path(name)
     if name.startswith(("http://", "https://")):
@@ -69,7 +71,9 @@ def _bare(name: str) -> Ranker:
     if kind in KINDS and rest:
         return KINDS[kind](rest)
     if folder.is_dir() and not (folder / "ranker.json").is_file() and (folder / "config.json").is_file():
-        return OnnxRanker.load(folder) if is_onnx(folder) else ClassifierRanker.load(folder)
+        if is_onnx(folder):
+            return OnnxRanker.load(folder)
+        return _best(name) if whole and _in_windows(folder) else ClassifierRanker.load(folder)
     if ":" in name and not folder.exists():
         return FunctionRanker(load_function(name))
     from longrank.rankers.loading import load
@@ -295,6 +299,12 @@ def _best(model: str) -> Ranker:
     from longrank.rankers.cross_encoder import cross_encoder
 
     return cross_encoder(model, read="maxp")
+
+
+def _in_windows(folder: Path) -> bool:
+    from longrank.rankers.cross_encoder import reads_in_windows
+
+    return reads_in_windows(folder)
 
 
 KINDS: Mapping[str, Callable[[str], Ranker]] = {

@@ -64,24 +64,26 @@ def cross_encoder(
     model: str | Path,
     *,
     read: Literal["firstp", "maxp"] = "maxp",
-    size: int = 150,
-    stride: int = 100,
+    size: int | None = None,
+    stride: int | None = None,
     query_tokens: int = 32,
     remote_code: str | None = None,
 ) -> NeuralRanker:
     """A published cross-encoder with one logit, from a folder or a hub id (ms-marco, bge, mxbai, gte types).
 
     ``firstp`` reads what the model's positions allow and counts the rest as cut; ``maxp`` reads the whole document in
-    windows and keeps the best. ``remote_code`` is that of ``pretrained``.
+    windows and keeps the best: 150 tokens every 100, fewer where a model has fewer positions. ``remote_code`` is that
+    of ``pretrained``.
     """
     head, pooling = _head(str(model), remote_code)
     backbone = pretrained(str(model), pooling=pooling, remote_code=remote_code)
     layout: Layout = Joint(query_tokens)
     if backbone.model.config.model_type in _ROBERTA:
         layout = TwoSeparators(query_tokens + 1)
-    splitter: Splitter = Sliding(size, stride)
-    if read == "firstp":
-        splitter = Truncate(backbone.max_tokens - layout.query_tokens - backbone.specials.framing)
+    room = backbone.max_tokens - layout.query_tokens - backbone.specials.framing
+    size = max(1, min(150, room)) if size is None else size
+    stride = max(1, size * 2 // 3) if stride is None else stride
+    splitter: Splitter = Truncate(room) if read == "firstp" else Sliding(size, stride)
     aggregator = FirstScore(backbone.dim) if read == "firstp" else MaxScore(backbone.dim)
     aggregator.head = head  # type: ignore[assignment]
     ranker = NeuralRanker(splitter, layout, backbone, aggregator)
@@ -93,6 +95,14 @@ def is_cross_encoder(folder: Path) -> bool:
     """Whether a folder holds a sequence classifier of transformers."""
     path = folder / "config.json"
     return path.is_file() and "ForSequenceClassification" in path.read_text(encoding="utf-8")
+
+
+def reads_in_windows(folder: Path) -> bool:
+    """Whether ``cross_encoder`` can read with the folder's model: one logit, of a type it knows."""
+    if not is_cross_encoder(folder):
+        return False
+    config, _ = model_config(str(folder), None)
+    return config.model_type in _READ and config.num_labels == 1
 
 
 def _head(model: str, remote_code: str | None) -> tuple[PublishedHead, Pooling]:

@@ -24,13 +24,16 @@ _LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def load_ranker(settings: ServeSettings) -> Ranker:
-    """The ranker that the settings name, on its device, in its runtime and its wrapper."""
+    """The ranker that the settings name, on its device, in its runtime and its wrapper.
+
+    A cross-encoder's folder is read to the end of a document, unless a wrapper is to do that.
+    """
     from longrank.rankers.adapters import resolve
     from longrank.rankers.embedding import EmbeddingRanker
     from longrank.rankers.neural import NeuralRanker
     from longrank.rankers.runtimes import with_runtime
 
-    ranker = resolve(settings.ranker, device=settings.device)
+    ranker = resolve(settings.ranker, device=settings.device, whole=settings.wrapper is None)
     if isinstance(ranker, NeuralRanker) and not ranker.trained and not settings.untrained:
         raise ModelError(
             f"{settings.ranker} was never trained: its order means nothing (untrained=true serves it anyway)"
