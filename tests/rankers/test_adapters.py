@@ -364,7 +364,8 @@ def test_who_uses_a_cross_encoder_reads_to_the_end_and_who_audits_it_sees_it_cut
         assert (found.values, found.cut_tokens) == (expected.values, 0)
     hardened = tmp_path / "hardened.toml"
     hardened.write_text(f'ranker = "{classifier}"\nwrapper = "chunk-max"\n', encoding="utf-8")
-    for audited in (resolve(str(classifier)), resolve(str(hardened), whole=True).ranker):
+    wrapped: Any = resolve(str(hardened), whole=True)
+    for audited in (resolve(str(classifier)), wrapped.ranker):
         assert isinstance(audited, ClassifierRanker)
 
 
