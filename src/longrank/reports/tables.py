@@ -192,15 +192,14 @@ def to_latex(table: Table, *, label: str = "", heading: str = "") -> str:
     rows = [" & ".join(_latex_cell(cell, stacked=turned) for cell in row) + r" \\" for row in table.rows]
     if len(rows) > _FLOAT_ROWS:
         top = [caption, *named, r"\\", *head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot"]
-        small = r"\footnotesize\setlength{\tabcolsep}{4pt}"
-        body = [small, rf"\begin{{longtable}}{types}", *top, *rows, r"\end{longtable}"]
+        small = r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}"
+        body = [small, rf"\begin{{longtable}}{types}", *top, *rows, r"\end{longtable}", r"\endgroup"]
     else:
         grid = [rf"\begin{{tabular}}{types}", *head, *rows, r"\bottomrule", r"\end{tabular}"]
         if letters > _LINE_LETTERS:
             grid = [r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%", *grid, "}"]
         body = [r"\begin{table}", r"\centering", *grid, caption, *named, r"\end{table}"]
-    around = (r"\begin{landscape}", r"\end{landscape}") if turned else (r"\begingroup", r"\endgroup")
-    return "\n".join([around[0], *body, around[1]]) + "\n"
+    return "\n".join([r"\begin{landscape}", *body, r"\end{landscape}"] if turned else body) + "\n"
 
 
 def _letters(table: Table) -> int:
