@@ -85,6 +85,11 @@ def test_every_seed_leaves_a_checkpoint_and_a_line(command: Command, tmp_path: P
     assert again.stdout == result.stdout
 
 
+def test_spaces_around_a_measure_do_no_harm(command: Command, tmp_path: Path) -> None:
+    command('measure=" RR@5 "')
+    assert json.loads((tmp_path / "out/summary.json").read_text())["outcomes"][0]["log"]["validation"]
+
+
 def test_an_estimate_can_be_had_alone(command: Command, tmp_path: Path) -> None:
     result = command(options=("--estimate",))
     assert result.stdout.startswith("main: 4 examples of about")

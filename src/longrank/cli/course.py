@@ -269,7 +269,7 @@ class Course:
 
         def validate(ranker: "NeuralRanker") -> float:
             run = self._rerank(ranker, query_ids)
-            values = evaluate(run, qrels, [self.config.measure], missing="zero")[self.config.measure]
+            (values,) = evaluate(run, qrels, [self.config.measure], missing="zero").values()
             return sum(values.values()) / max(1, len(values))
 
         return validate
@@ -309,7 +309,7 @@ class Course:
             runs.append(read_run(path))
         pooled = pool_runs(runs, name=f"seed{seed}")
         write_run(folder / "pooled.trec", pooled)
-        values = evaluate(pooled, self.collection.qrels, [self.config.measure], missing="skip")[self.config.measure]
+        (values,) = evaluate(pooled, self.collection.qrels, [self.config.measure], missing="skip").values()
         mean = sum(values.values()) / max(1, len(values))
         typer.echo(
             f"seed {seed}: {self.config.measure} {mean:.4f} over {len(values)} queries, {folder / 'pooled.trec'}"
