@@ -134,3 +134,11 @@ def test_a_cross_validated_stage_scores_its_own_collection(changed: Callable[[st
     path.write_text(text.replace('score_on = ["toy-far"]', 'score_on = ["toy"]', 1))
     with pytest.raises(SettingsError, match="cross-validated stage scores the collection it is trained on"):
         load_experiment(path)
+
+
+def test_files_that_extend_each_other_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "one.toml").write_text('extends = "shared/two.toml"\n')
+    (tmp_path / "shared" / "two.toml").write_text('extends = "../one.toml"\n')
+    with pytest.raises(SettingsError, match=r"one\.toml extends itself"):
+        load_experiment(tmp_path / "one.toml")

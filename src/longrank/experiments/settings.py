@@ -330,8 +330,10 @@ def _choosing_rankers(table: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [each for each in every if isinstance(each, dict) and "rankers" in each]
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _toml(path: Path, *above: Path) -> dict[str, Any]:
     """A file's table, over that of the file it ``extends``: tables are merged, all else is replaced."""
+    if path.resolve() in above:
+        raise SettingsError(f"{path} extends itself: its `extends` must lead to a file without one")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -341,7 +343,7 @@ def _toml(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from None
     base = table.pop("extends", None)
-    return table if base is None else _merged(_toml(path.parent / base), table)
+    return table if base is None else _merged(_toml(path.parent / base, path.resolve(), *above), table)
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
