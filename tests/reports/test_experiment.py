@@ -656,3 +656,15 @@ def test_the_page_sorts_fits_a_phone_and_asks_for_nothing(
     assert found is not None
     assert found.group(1).split("; ") == ["maxp firstp BM25 random order", "descending", "true", "fits"]
     assert "CONSOLE" not in shown.stderr
+
+
+def test_equal_rows_have_equal_intervals_whatever_they_are_called() -> None:
+    values = {f"q{number}": number % 5 / 5 for number in range(30)}
+    labels: dict[str, Any] = {"backbone": "tiny", "seed": 0, "stage": "plain", "scored_on": "near"}
+    cells = [CellResult({"ranker": name, **labels}, {"RR": values}, {}) for name in ("firstp", "avgp", "parade-avg")]
+    first = CellResult({"ranker": "firstp", **labels}, {"RR": dict.fromkeys(values, 0.5)}, {})
+    reading = read_experiment(ExperimentResult({"title": "Twins", "versions": {}}, (first, *cells[1:])))
+    (column,) = reading.columns
+    _, one, other = reading.rows
+    assert reading.places[one, column].interval == reading.places[other, column].interval
+    assert reading.against[one, column]["a"].interval == reading.against[other, column]["a"].interval

@@ -1,7 +1,6 @@
 """``longrank audit``: does a ranker read the whole document?"""
 
 import math
-import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -125,6 +124,7 @@ def audit(
     from longrank.audit.card import make_card, write_card
     from longrank.audit.run import audit as run_audit
     from longrank.audit.usage import TIMINGS, Usage, write_paid, write_timings
+    from longrank.core.disk import folder_name
     from longrank.rankers.adapters import identity, orders_lists, ranker_label
     from longrank.reports.card import window_words, write_card_page
 
@@ -133,7 +133,7 @@ def audit(
     settings = make_settings(sizes, lengths, quick=quick, tolerance=tolerance, seed=seed)
     limit = read_budget(budget)
     label = name or ranker_label(ranker)
-    folder = out or Path("audits") / _folder_name(label)
+    folder = out or Path("audits") / folder_name(label)
     paying = _paying(ranker, limit, price=price, prices=prices, cache=cache, home=folder)
     usage, counted = Usage(), make_tokenizer(tokenizer)
     around = _counted(ranker, usage, counted, cache=cache if paying is None else None, listwise=listwise)
@@ -398,12 +398,3 @@ def _fewer(design: "AuditDesign") -> str:
     if len(design.queries) >= wanted:
         return ""
     return f" ({wanted} were asked for{f'; left out: {counted_reasons(left_out)}' if left_out else ''})"
-
-
-def _folder_name(label: str) -> str:
-    """A label as the name of a folder, which never leads out of the one it stands in.
-
-    >>> _folder_name("my ranker/v2"), _folder_name("..")
-    ('my-ranker-v2', 'ranker')
-    """
-    return re.sub(r"[^\w.-]+", "-", label).strip(".") or "ranker"

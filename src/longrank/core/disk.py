@@ -1,6 +1,7 @@
 """Files and folders written whole or not at all, and never over somebody's work."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +56,15 @@ def write_atomic(path: Path, text: str) -> None:
     """Replace a file's text in one step."""
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def folder_name(label: str) -> str:
+    """A label as the name of a folder, which never leads out of the one it stands in.
+
+    >>> folder_name("my ranker/v2"), folder_name("..")
+    ('my-ranker-v2', 'unnamed')
+    """
+    return re.sub(r"[^\w.-]+", "-", label).strip(".") or "unnamed"
 
 
 def _refuse_foreign(folder: Path, *, mark: str, what: str, holding: str) -> None:

@@ -25,7 +25,7 @@ from longrank.experiments.records import LABELS, CellResult, ExperimentResult, L
 from longrank.reports.experiment_pooling import POOLED, with_pooled
 from longrank.reports.experiment_rows import Column, Row, Rows, baselines_of
 
-DRAWS = 1999
+DRAWS = 9_999
 K = TypeVar("K")
 _NAMES = {"bm25": "BM25", "random": "random order", "perfect": "perfect order"}
 _BASELINE, _UNTRAINED = "baseline", "untrained"  # stages of references and of rankers that no training changes
@@ -187,7 +187,7 @@ class Grid:
         found = compare(
             {names[0]: self.seeds[mine], names[1]: self.seeds[theirs]},
             baseline=names[1],
-            rng=generator(f"report {names[0]} against {names[1]}", 0),
+            rng=_same_draws(),
             correction="none",
             alpha=threshold(mine[1].scored_on),
             draws=draws,
@@ -287,12 +287,15 @@ def _place(key: tuple[Row, Column], cells: Sequence[CellResult], draws: int) -> 
     values = np.fromiter(averaged.values(), dtype=np.float64)
     interval = None
     if len(values) > 1:
-        # the training is no part of the seed: what none changes has one interval
-        label = _label((key[0], key[1]._replace(stage="")))
-        interval = bca_interval(values, rng=generator(f"report {label}", 0), draws=draws)
+        interval = bca_interval(values, rng=_same_draws(), draws=draws)
     seed_means = tuple(_mean(cell.values[measure].values()) for cell in cells)
     collapsed = sum(bool(cell.facts.get("collapsed", False)) for cell in cells)
     return Place(_mean(averaged.values()), interval, len(values), seed_means, collapsed)
+
+
+def _same_draws() -> np.random.Generator:
+    """The draws of every interval: rows that are equal have equal intervals, whatever they are called."""
+    return generator("report", 0)
 
 
 def _values(cell: CellResult, measure: str) -> PerQuery:
