@@ -17,6 +17,7 @@ from longrank.core.contracts import Ranker
 from longrank.core.errors import BadScore, DataError
 from longrank.core.types import Document, Query, Scores
 from longrank.encoders.tiny import tiny as tiny_backbone
+from longrank.rankers.cross_encoder import TwoSeparators
 from longrank.rankers.embedding import EmbeddingRanker
 from longrank.rankers.explain import explain
 from longrank.rankers.neural import NeuralRanker
@@ -49,10 +50,17 @@ def embedding() -> EmbeddingRanker:
     return EmbeddingRanker(backbone, Sliding(40, 30), query_prefix="ask: ", document_prefix="text: ")
 
 
+def two_separators() -> NeuralRanker:
+    """Windows laid out as cross-encoders of the RoBERTa family want them."""
+    ranker = tiny_ranker("maxp", **WINDOWS)
+    return NeuralRanker(ranker.splitter, TwoSeparators(33), ranker.backbone, ranker.aggregator).eval()
+
+
 WINDOWS = {"size": 40, "stride": 30, "max_tokens": 200}
 OTHERS: dict[str, Callable[[], Ranker]] = {
     "windows": lambda: tiny_ranker("maxp", **WINDOWS),
     "published": lambda: tiny_ranker("maxp", **WINDOWS, compat="published"),
+    "two-separators": two_separators,
     "embedding": embedding,
     "embedding-cut": lambda: EmbeddingRanker(tiny_backbone(dim=24, vocabulary=997, pooling="mean"), Truncate(50)),
     "function": lambda: WordOverlapRanker(words=30),
@@ -95,6 +103,7 @@ def test_a_ranker_is_taken_apart_as_finely_as_it_allows() -> None:
         return type(reader_of(ranker_called(name), batch_tokens=300))
 
     assert kind("maxp") is kind("parade-transformer") is kind("select-k") is kind("published") is NeuralReader
+    assert kind("two-separators") is NeuralReader
     assert kind("embedding") is EmbeddingReader
     assert kind("cedr-knrm") is kind("function") is WholeReader  # the first keeps token states
     assert isinstance(reader_of(ranker_called("maxp"), batch_tokens=300, listwise=True), WholeReader)

@@ -15,6 +15,7 @@ from longrank.core.errors import BadScore, DataError
 from longrank.core.types import CharSpan, Document, IntArray, Query, SplitText, TokenizedText
 from longrank.encoders.rows import Encoded, Needs, Row
 from longrank.rankers import masked
+from longrank.rankers.cross_encoder import TwoSeparators
 from longrank.rankers.embedding import EmbeddingRanker
 from longrank.rankers.layouts import Joint, Layout, Selected, chosen
 from longrank.rankers.neural import NeuralRanker
@@ -121,7 +122,7 @@ def reader_of(ranker: Ranker, *, batch_tokens: int, listwise: bool = False) -> R
         ranker.eval()
     if isinstance(ranker, NeuralRanker) and not listwise:
         layout = ranker.layout.inner if isinstance(ranker.layout, Selected) else ranker.layout
-        if isinstance(layout, Joint | PaddedJoint) and ranker.aggregator.needs == Needs.CHUNKS:
+        if isinstance(layout, Joint | PaddedJoint | TwoSeparators) and ranker.aggregator.needs == Needs.CHUNKS:
             return NeuralReader(ranker, layout, batch_tokens)
     if isinstance(ranker, EmbeddingRanker) and not (listwise or ranker.late or ranker.batch_rows):
         return EmbeddingReader(ranker, batch_tokens)
