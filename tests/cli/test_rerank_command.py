@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from longrank.cli.main import app
-from longrank.core.errors import DataError, LongrankError, ModelError, SettingsError, TruncatedInput
+from longrank.core.errors import DataError, LongrankError, MissingExtra, ModelError, SettingsError, TruncatedInput
 from longrank.core.types import Collection, Document, Qrels, Query, Run
 from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.trec import read_run, write_run
@@ -113,6 +113,16 @@ def test_a_run_without_candidates_is_refused(folder: Path) -> None:
     assert isinstance(refused.exception, DataError)
     assert "bm25.trec holds no candidate" in str(refused.exception)
     assert not (folder / "out.trec").exists()
+
+
+def test_an_onnx_folder_is_run_as_onnx_though_its_config_names_a_classifier(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longrank.rankers.foreign.find_spec", lambda name: None)
+    (folder / "exported").mkdir()
+    (folder / "exported" / "config.json").write_text('{"architectures": ["BertForSequenceClassification"]}')
+    (folder / "exported" / "model.onnx").write_bytes(b"")
+    assert isinstance(rerank("exported").exception, MissingExtra)
 
 
 def test_options_for_checkpoints_are_refused_for_other_rankers(folder: Path) -> None:

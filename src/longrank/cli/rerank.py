@@ -186,12 +186,13 @@ def _loaded(
     from longrank.core.errors import ModelError
     from longrank.rankers.adapters import resolve
     from longrank.rankers.cross_encoder import is_cross_encoder
+    from longrank.rankers.foreign import is_onnx
     from longrank.rankers.loading import load, strictly
     from longrank.rankers.neural import NeuralRanker
 
     if isinstance(ranker, str) and ranker != "minilm":
         folder = Path(ranker)
-        if not (folder / "ranker.json").is_file() and not is_cross_encoder(folder):
+        if not (folder / "ranker.json").is_file() and (is_onnx(folder) or not is_cross_encoder(folder)):
             if remote_code is not None:
                 raise ModelError("--remote-code is for the folder of a checkpoint or a cross-encoder: leave it out")
             return resolve(ranker, device=device)
