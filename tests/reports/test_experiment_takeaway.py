@@ -100,6 +100,19 @@ def test_many_columns_are_left_to_the_details() -> None:
     assert points[-1] == "2 more in the details."
 
 
+def test_how_often_a_system_loses_to_the_first_stage_is_said_however_many_columns_there_are() -> None:
+    stages = [cell(name, HIGH, stage=f"s{at}") for at in range(7) for name in ("firstp", "maxp")]
+    points = told(read(*stages, cell("bm25", MIDDLE)))["Compared with the first-stage ranking (BM25)"]
+    assert points[-2:] == ["2 more in the details.", "In 0 of 14 comparisons the system is significantly worse."]
+
+
+def test_one_test_is_said_in_the_singular() -> None:
+    (sure,) = told(read(cell("firstp", LOW), cell("maxp", HIGH)))["How sure"]
+    assert sure.startswith("1 test on 12 queries, 1 seed a training.")
+    lone = told(read(cell("maxp", LOW), cell("bm25", MIDDLE)))
+    assert lone["Compared with the first-stage ranking (BM25)"][-1].startswith("In 1 of 1 comparison the system is")
+
+
 def test_collections_with_other_queries_are_not_set_against_each_other() -> None:
     other = [cell(name, LOW, first_query=100, scored_on="far") for name in ("firstp", "maxp")]
     assert not any("From one collection" in head for head in told(read(*NEAR, *other)))

@@ -38,15 +38,15 @@ def takeaway(reading: Reading) -> list[Statement]:
     moved = shifts(reading, columns)
     trained = [change for change in reading.changes if change.after in columns]
     found = {
-        f"Compared with {reading.baselines.get('a', '')}": _against_own(reading, families.get("a", {})),
-        _moved_head(reading, moved): _between_collections(reading, moved),
-        "After other training": _after_training(reading, trained),
+        f"Compared with {reading.baselines.get('a', '')}": _first_few(_against_own(reading, families.get("a", {}))),
+        _moved_head(reading, moved): _first_few(_between_collections(reading, moved)),
+        "After other training": _first_few(_after_training(reading, trained)),
         f"Compared with the first-stage ranking ({reading.baselines.get(first_stage, '')})": _above_first_stage(
             reading, families.get(first_stage, {})
         ),
     }
     tests = sum(len(family) for of in families.values() for family in of.values()) + len(moved) + len(trained)
-    statements = [Statement(head, _first_few(points)) for head, points in found.items() if points]
+    statements = [Statement(head, points) for head, points in found.items() if points]
     return [*statements, Statement("How sure", _how_sure(reading, columns, tests))] if statements else []
 
 
@@ -75,7 +75,10 @@ def _above_first_stage(reading: Reading, families: Mapping[Column, Family]) -> l
     below = sum(len(_split(reading, family)[1]) for family in families.values())
     if tests and not points:
         points.append("No system is significantly better anywhere.")
-    return [*points, f"In {below} of {tests} comparisons the system is significantly worse."] if tests else []
+    if not tests:
+        return []
+    counted = "comparison" if tests == 1 else "comparisons"
+    return [*_first_few(points), f"In {below} of {tests} {counted} the system is significantly worse."]
 
 
 def _against_own(reading: Reading, families: Mapping[Column, Family]) -> list[str]:
@@ -141,12 +144,14 @@ def _after_training(reading: Reading, changes: Sequence[Change]) -> list[str]:
 
 def _how_sure(reading: Reading, columns: Iterable[Column], tests: int) -> list[str]:
     places = [(row, reading.places[row, c]) for c in columns for row in reading.rows if (row, c) in reading.places]
-    queries = count_range({place.queries for row, place in places if not row.reference})
+    asked = {place.queries for row, place in places if not row.reference}
+    queries = f"{count_range(asked)} {'query' if asked == {1} else 'queries'}"
     seeds = {place.seeds for row, place in places if row.backbone}
     sown = f", {count_range(seeds)} {'seed' if seeds == {1} else 'seeds'} a training" if seeds else ""
     return [
-        f"{tests} tests on {queries} queries{sown}. Significant: the test, corrected within each column and baseline, "
-        "finds a difference and its interval excludes zero. No significant difference does not mean equal.",
+        f"{tests} {'test' if tests == 1 else 'tests'} on {queries}{sown}. Significant: the test, corrected within each "
+        "column and baseline, finds a difference and its interval excludes zero. No significant difference does not "
+        "mean equal.",
         *(["Laptop size: directions may carry over to larger models, numbers do not."] if _at_laptop(reading) else []),
     ]
 
