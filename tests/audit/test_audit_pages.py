@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -191,6 +192,20 @@ def test_a_board_draws_the_curves_of_rankers_that_share_a_design(small: AuditDes
     assert shown.endswith(", ".join(f"{mean:.2f}" for mean in means) + ".")
     many = [whole.model_copy(update={"ranker": f"r{at}"}) for at in range(8)]
     assert "of 8 rankers the 6 that lose least" in place_figures(many)[0].caption
+
+
+def test_every_ranker_of_a_board_has_a_line_and_a_name_in_its_figure(
+    small: AuditDesign, bag_of_words: WordMatch
+) -> None:
+    whole = make_card(audit(bag_of_words, small, name="best"))
+    first = make_card(audit(Windowed(bag_of_words, 60), small, name="best"))
+    hidden, long = (whole.model_copy(update={"ranker": name}) for name in ("_<b>$x$", "word " * 30))
+    (figure,) = place_figures([whole, first, hidden, long])
+    shown = ElementTree.fromstring(figure.svg).itertext()
+    texts = [text.strip() for text in shown if text.strip()]
+    assert {"best", "best (2)", "_<b>$x$", "chance"} <= set(texts)
+    assert max(len(text) for text in texts if text.startswith("word")) <= 60
+    assert all(f"{name}: " in figure.alt for name in ("best", "best (2)", "_<b>$x$"))
 
 
 def test_a_board_explains_shares_above_100_percent_where_it_shows_one(

@@ -1,6 +1,7 @@
 """Many audit cards as one sortable page."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -93,11 +94,25 @@ def place_figures(cards: Sequence[Card]) -> list[Figure]:
 
 def _place_figure(cards: Sequence[Card]) -> Figure:
     longest = [max(card.lengths, key=lambda at: at.tokens) for card in cards[:_MOST_LINES]]
-    curves = {card.ranker: at.curve for card, at in zip(cards, longest, strict=False)}
+    curves = {name: at.curve for name, at in zip(_numbered(card.ranker for card in cards), longest, strict=False)}
     left = f"; of {len(cards)} rankers the {_MOST_LINES} that lose least" if len(cards) > _MOST_LINES else ""
     where = f"documents of {longest[0].tokens:,} tokens, {cards[0].design.data}"
     figure = curve_figure(curves, chance=longest[0].absent_expected)
     return Figure(figure, f"Mean reciprocal rank by slot in {where}{left}; {BANDS}.", curve_words(curves))
+
+
+def _numbered(names: Iterable[str]) -> list[str]:
+    """The names, with a number behind one that stood before: folders are called by their last part.
+
+    >>> _numbered(["best", "minilm", "best"])
+    ['best', 'minilm', 'best (2)']
+    """
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
 
 
 def _distinct(rows: Iterable[tuple[Card, float | None]]) -> list[tuple[Card, float | None]]:

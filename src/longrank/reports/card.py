@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ VERDICTS = {
 }
 BANDS = "bands hold the whole true curve with 95% confidence"
 _SHORT_NAME = 16  # letters; three such names stand side by side in a legend
+_LINE = 60  # letters that one line of a legend holds
 _CUTS = {
     "nothing": "reads all of the longest text tried",
     "end": "cuts the end of a document",
@@ -46,19 +49,21 @@ def curve_figure(curves: Mapping[str, Curve], *, chance: float) -> str:
     """Reciprocal rank by slot as SVG: a line with its simultaneous band for each name, and the level of chance."""
     with drawing(5.2, 3.2) as figure:
         axes = figure.subplots()
-        for number, (name, curve) in enumerate(curves.items()):
+        lines: list[Any] = []
+        for number, curve in enumerate(curves.values()):
             colour, mark = look(number)
             slots = np.arange(1, len(curve.mean) + 1)
             axes.fill_between(slots, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
-            axes.plot(slots, curve.mean, color=colour, marker=mark, markersize=4, label=name)
-        axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1, label="chance")
+            lines += axes.plot(slots, curve.mean, color=colour, marker=mark, markersize=4)
+        lines.append(axes.axhline(chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.1))
         axes.set_xticks(slots)
         axes.set_xlabel("slot of the relevant passage, first to last")
         axes.set_ylabel("mean reciprocal rank")
         axes.set_ylim(0, 1.02)
         axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.7)
         columns = 3 if max(map(len, curves)) <= _SHORT_NAME else 1
-        figure.legend(loc="outside upper left", ncols=columns, borderaxespad=0.2)
+        names = [fill(name, _LINE) for name in (*curves, "chance")]
+        figure.legend(lines, names, loc="outside upper left", ncols=columns, borderaxespad=0.2)
         return to_svg(figure)
 
 
