@@ -302,6 +302,13 @@ def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypa
     assert Path("whole/hardened.toml").read_text() == 'ranker = "hardened_functions:whole"\n'
 
 
+@pytest.mark.parametrize(("limit", "refused"), [("inf", False), ("nan", True), ("0.5", True)])
+def test_the_cost_of_a_wrapper_may_have_no_limit(limit: str, refused: bool) -> None:
+    done = CliRunner().invoke(app(), ["harden", "no_such_module:score", "--most-cost", limit])
+    assert (done.exit_code == 2) is refused
+    assert ("Invalid value for '--most-cost'" in done.stderr) is refused
+
+
 def test_hardening_leaves_no_advice_or_card_of_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("rehardened_functions.py").write_text(MODULE)

@@ -6,6 +6,13 @@ from collections.abc import Iterable
 import typer
 
 
+def number_or_inf(number: float) -> float:
+    """The number of an option that may be 'inf', for no limit; 'nan' is refused."""
+    if math.isnan(number):
+        raise typer.BadParameter(f"{number} is no number that can be used.")
+    return number
+
+
 def finite(number: float | None) -> float | None:
     """The number of an option; 'nan' and 'inf' are refused, which Python reads as numbers and no limit holds."""
     if number is not None and not math.isfinite(number):

@@ -22,7 +22,7 @@ from longrank.cli.audit import (
     prepare,
     say_cost,
 )
-from longrank.cli.given import finite
+from longrank.cli.given import number_or_inf
 from longrank.cli.models import (
     BudgetOption,
     DeviceOption,
@@ -57,7 +57,10 @@ def harden(
     most_cost: Annotated[
         float,
         typer.Option(
-            "--most-cost", min=1, callback=finite, help="Skip wrappers that read more than so many times the words."
+            "--most-cost",
+            min=1,
+            callback=number_or_inf,
+            help="Skip wrappers that read more than so many times the words; inf skips none.",
         ),
     ] = 8.0,
     budget: BudgetOption = None,
