@@ -38,6 +38,14 @@ def rerank(world: Path, ranker: str | Path, *options: object, out: str = "out.tr
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf"])
+def test_a_budget_of_no_dollars_is_refused_and_the_help_promises_none(world: Path, budget: str) -> None:
+    refused = rerank(world, "rankgpt", "--chat", "openai:gpt-4o-mini", "--budget", budget)
+    assert refused.exit_code == 2
+    assert "Invalid value for '--budget'" in refused.stderr
+    assert "[x>=0]" not in CliRunner().invoke(app, ["rerank", "--help"]).stdout
+
+
 @needs_openai
 def test_a_chat_ranker_says_its_price_before_and_its_account_after_and_asks_nothing_twice(
     world: Path, url: str, asked: list[str], secret: str

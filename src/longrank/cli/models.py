@@ -35,7 +35,7 @@ BaseUrlOption = Annotated[
 ]
 BudgetOption = Annotated[
     float | None,
-    typer.Option("--budget", min=0, callback=above_zero, help="Chat: stop before more dollars than this are spent."),
+    typer.Option("--budget", callback=above_zero, help="Chat: stop before more dollars than this are spent."),
 ]
 PricesOption = Annotated[Path | None, typer.Option("--prices", help="Chat: JSON file with prices of your own.")]
 CacheOption = Annotated[
