@@ -130,6 +130,14 @@ def test_what_no_training_changes_is_counted_once_a_collection() -> None:
     assert "of 5 comparisons" in after
 
 
+def test_gains_over_a_ranker_that_is_never_trained_are_those_of_every_backbone() -> None:
+    ready = cell("ready", MIDDLE, stage="untrained", backbone="", seed=-1)
+    trained = [cell(name, HIGH, backbone=backbone) for name in ("firstp", "maxp") for backbone in ("tiny", "other")]
+    reading = read(*trained, ready, settings={"gains_over": "ready"})
+    assert {own.name for own in reading.own.values()} == {"ready"}
+    assert told(reading)["Compared with ready"] == ["On near: all 4 systems are significantly better."]
+
+
 def test_the_rest_is_folded_on_the_page_and_a_list_in_markdown_and_names_everyone() -> None:
     many = [cell(f"ranker{at}", LOW) for at in range(9)]
     reading = read(*NEAR, *many)

@@ -61,6 +61,11 @@ def _same_point(row: Row, other: Row) -> bool:
     return (row.backbone, row.settings) == (other.backbone, other.settings)
 
 
+def _meets(row: Row, other: Row) -> bool:
+    """Whether a row can be compared with another: one that is never trained has no backbone, and meets them all."""
+    return _same_point(row, other if other.backbone else other._replace(backbone=row.backbone))
+
+
 def _own(rows: Sequence[Row], wanted: str | None, usual: Sequence[str]) -> tuple[str, dict[Row, Row]]:
     known = dict.fromkeys(row.ranker for row in rows)
     if wanted is not None and wanted not in known:
@@ -71,9 +76,9 @@ def _own(rows: Sequence[Row], wanted: str | None, usual: Sequence[str]) -> tuple
             row: other
             for row in rows
             for other in rows
-            if other.ranker == chosen and _same_point(row, other) and row != other
+            if other.ranker == chosen and _meets(row, other) and row != other
         }
-        return (_own_words(chosen, tuple(of)), of)
+        return (_own_words(chosen, tuple(of.values())), of)
     if len({row.settings for row in rows}) > 1:
         first = {(row.ranker, row.backbone): row for row in reversed(rows)}
         own = {row: first[row.ranker, row.backbone] for row in rows}
@@ -81,10 +86,10 @@ def _own(rows: Sequence[Row], wanted: str | None, usual: Sequence[str]) -> tuple
     return (rows[0].name, dict.fromkeys(rows[1:], rows[0]))
 
 
-def _own_words(ranker: str, rows: Sequence[Row]) -> str:
-    """How a ranker is called that each row meets in its own backbone and sweep point."""
-    shared = ["backbone"] if len({row.backbone for row in rows} - {""}) > 1 else []
-    shared += ["settings"] if len({row.settings for row in rows}) > 1 else []
+def _own_words(ranker: str, met: Sequence[Row]) -> str:
+    """How a ranker is called whose rows others meet in their own backbone and sweep point."""
+    shared = ["backbone"] if len({row.backbone for row in met}) > 1 else []
+    shared += ["settings"] if len({row.settings for row in met}) > 1 else []
     return f"{ranker} of the same {' and '.join(shared)}" if shared else ranker
 
 
