@@ -75,10 +75,11 @@ def test_latex_has_as_many_cells_as_columns_and_marks_best_and_significance(comp
 
 
 def test_a_label_and_odd_letters_survive_latex() -> None:
-    table = Table(("a~b", "c^2"), ((Cell("x\\y{z}"), Cell("1")),), ("100% of #1",))
+    table = Table(("a~b", "c^2"), ((Cell("x\\y{z}"), Cell("1")), (Cell("*best"), Cell("2"))), ("100% of #1",))
     text = tables.to_latex(table, label="tab:x")
     assert r"a\textasciitilde{}b & c\textasciicircum{}2 \\" in text
     assert r"x\textbackslash{}y\{z\} & 1 \\" in text
+    assert r"{*}best & 2 \\" in text, "the line break before it would take a bare star for its own"
     assert r"\label{tab:x}" in text
 
 

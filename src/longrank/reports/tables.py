@@ -25,7 +25,7 @@ RAISED = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱ�
 _LATEX = {char: f"\\{char}" for char in "&%$#_{}"}
 _LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}  # other signs in TeX's old fonts
-_LATEX |= {"[": "{[}"}  # at the start of a row it would be an argument of the line break before it
+_LATEX |= {char: f"{{{char}}}" for char in "[*"}  # at a row's start they would be arguments of the line break before
 
 
 @dataclass(frozen=True)
