@@ -369,6 +369,21 @@ def test_who_uses_a_cross_encoder_reads_to_the_end_and_who_audits_it_sees_it_cut
         assert isinstance(audited, ClassifierRanker)
 
 
+def test_a_served_cross_encoder_has_a_runtime_alone_and_in_a_wrapper_as_the_refusal_says(classifier: Path) -> None:
+    from longrank.serving.launch import load_ranker
+    from longrank.serving.settings import ServeSettings
+
+    def served(ranker: str, wrapper: str | None = None) -> float:
+        settings = ServeSettings(ranker=ranker, wrapper=wrapper, runtime="int8")
+        return load_ranker(settings).score(QUERY, DOCUMENTS[:1]).values[0]
+
+    exact = load(classifier).score(QUERY, DOCUMENTS[:1]).values[0]
+    with pytest.raises(SettingsError, match="a cross-encoder is one as 'firstp:FOLDER' or 'maxp:FOLDER'"):
+        served(str(classifier), "chunk-max")
+    for value in (served(str(classifier)), served(f"firstp:{classifier}", "chunk-max")):
+        assert value == pytest.approx(exact, abs=0.02)
+
+
 def test_a_classifier_of_several_labels_is_not_taken_for_a_ranker_of_windows(classifier: Path, tmp_path: Path) -> None:
     folder = tmp_path / "three"
     shutil.copytree(classifier, folder)

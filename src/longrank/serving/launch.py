@@ -42,8 +42,8 @@ def load_ranker(settings: ServeSettings) -> Ranker:
         ranker = with_runtime(ranker, settings.runtime)
     elif settings.runtime != "fp32":
         raise SettingsError(
-            f"runtime {settings.runtime!r} is for models of this process, and {shown_address(settings.ranker)!r} is "
-            "none"
+            f"runtime {settings.runtime!r} is for models that longrank runs itself, and "
+            f"{shown_address(settings.ranker)!r} is none; a cross-encoder is one as 'firstp:FOLDER' or 'maxp:FOLDER'"
         )
     return ranker if settings.wrapper is None else build_wrapper(ranker, Spec(settings.wrapper, settings.params))
 
