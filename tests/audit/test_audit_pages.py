@@ -20,6 +20,7 @@ from longrank.cli.board import board as board_command
 from longrank.cli.harden import harden as harden_command
 from longrank.cli.probe import probe as probe_command
 from longrank.core.errors import DataError
+from longrank.rankers.foreign import ClassifierRanker
 from longrank.reports.board import board_table, place_figures, write_board
 from longrank.reports.card import curve_figure, write_card_page
 from longrank.reports.page import Cell
@@ -300,6 +301,18 @@ def test_the_harden_command_advises_and_leaves_a_config(tmp_path: Path, monkeypa
     assert done.exit_code == 0, done.output
     assert "Do nothing" in Path("whole/board.html").read_text()
     assert Path("whole/hardened.toml").read_text() == 'ranker = "hardened_functions:whole"\n'
+
+
+def test_a_cross_encoder_that_passes_as_it_is_is_served_as_it_was_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bag_of_words: WordMatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ClassifierRanker, "load", lambda folder: bag_of_words)
+    Path("encoder").mkdir()
+    Path("encoder/config.json").write_text('{"architectures": ["BertForSequenceClassification"]}')
+    done = CliRunner().invoke(app(), ["harden", "encoder", "--queries", "8", "--slots", "3", "--lengths", "192"])
+    assert done.exit_code == 0, done.output
+    assert Path("hardened/hardened.toml").read_text() == 'ranker = "classifier:encoder"\n'
 
 
 @pytest.mark.parametrize(("limit", "refused"), [("inf", False), ("nan", True), ("0.5", True)])

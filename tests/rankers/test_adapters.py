@@ -27,6 +27,7 @@ from longrank.core.types import Document, Query, Scores, Spec
 from longrank.rankers.adapters import (
     FunctionRanker,
     HttpRanker,
+    as_audited,
     identity,
     innermost,
     load_function,
@@ -362,6 +363,7 @@ def test_who_uses_a_cross_encoder_reads_to_the_end_and_who_audits_it_sees_it_cut
     for used in (as_ranker(classifier), load_ranker(ServeSettings(ranker=str(classifier)))):
         found = used.score(QUERY, long)
         assert (found.values, found.cut_tokens) == (expected.values, 0)
+    assert isinstance(load_ranker(ServeSettings(ranker=as_audited(str(classifier)))), ClassifierRanker)
     hardened = tmp_path / "hardened.toml"
     hardened.write_text(f'ranker = "{classifier}"\nwrapper = "chunk-max"\n', encoding="utf-8")
     wrapped: Any = resolve(str(hardened), whole=True)

@@ -1,5 +1,6 @@
 """``longrank harden``: the cheapest way to make a ranker read to the end."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +80,7 @@ def harden(
     from longrank.audit.harden import harden as run_harden
     from longrank.audit.harden import write_config
     from longrank.core.errors import SettingsError
-    from longrank.rankers.adapters import identity, orders_lists, ranker_label
+    from longrank.rankers.adapters import as_audited, identity, orders_lists, ranker_label
     from longrank.reports.board import write_board
     from longrank.reports.card import window_words
 
@@ -117,7 +118,7 @@ def harden(
     if result.chosen is None:
         typer.echo(f"{result.advice} See {out / 'board.html'}.")
     else:
-        write_config(result, out / "hardened.toml")
+        write_config(replace(result, ranker=as_audited(ranker)), out / "hardened.toml")
         typer.echo(f"{result.advice} See {out / 'board.html'}; the ranker to use is in {out / 'hardened.toml'}.")
     finish(cards[0], fail_if_lost)
 

@@ -70,7 +70,7 @@ def _bare(name: str, *, whole: bool) -> Ranker:
         return _service(name)
     if kind in KINDS and rest:
         return KINDS[kind](rest)
-    if folder.is_dir() and not (folder / "ranker.json").is_file() and (folder / "config.json").is_file():
+    if _published(folder):
         if is_onnx(folder):
             return OnnxRanker.load(folder)
         return _best(name) if whole and _in_windows(folder) else ClassifierRanker.load(folder)
@@ -79,6 +79,21 @@ def _bare(name: str, *, whole: bool) -> Ranker:
     from longrank.rankers.loading import load
 
     return load(name)
+
+
+def as_audited(name: str) -> str:
+    """The name by which every command reads what an audit of this one reads: a cross-encoder's folder is then cut.
+
+    >>> as_audited("minilm")
+    'minilm'
+    """
+    folder = Path(name)
+    return f"classifier:{name}" if _published(folder) and not is_onnx(folder) else name
+
+
+def _published(folder: Path) -> bool:
+    """Whether a folder holds a model as transformers saves it, and no checkpoint of ours."""
+    return folder.is_dir() and not (folder / "ranker.json").is_file() and (folder / "config.json").is_file()
 
 
 def identity(name: str) -> str:
