@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +23,7 @@ from longrank.core.types import Document
 from longrank.corpora.catalog.folder import save_collection
 from longrank.corpora.formats.records import write_records
 from longrank.corpora.formats.trec import read_run
-from longrank.experiments.collections import open_collection
+from longrank.experiments.collections import Opened, open_collection
 from longrank.experiments.execute import StepFailed, Store, chosen_steps, missing_steps, run_steps, with_readers
 from longrank.experiments.gather import expected_reciprocal_rank, gather
 from longrank.experiments.plan import make_plan
@@ -221,6 +223,21 @@ def test_a_damaged_run_is_no_part_of_the_result_even_if_nobody_asked_for_it(plan
     lost = [c.labels for c in whole.cells if c.labels not in [cell.labels for cell in left.cells]]
     assert [f"score {c['ranker']}/tiny seed {c['seed']}" for c in lost] == [step.label.partition(" zero")[0]]
     assert str(path) in said[0]
+
+
+def test_a_collection_is_read_once_though_points_of_a_sweep_have_steps_of_their_own_for_it(
+    plan: Plan, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [replace(cell, collection=replace(cell.collection)) if cell.collection else cell for cell in plan.cells]
+    read: list[Path] = []
+
+    def counted(folder: Path, hints: Mapping[str, Any]) -> Opened:
+        read.append(folder)
+        return open_collection(folder, hints)
+
+    monkeypatch.setattr("longrank.experiments.gather.open_collection", counted)
+    assert len(gather(replace(plan, cells=tuple(cells)), store).cells) == len(cells)
+    assert len(read) == len(set(read)) > 1
 
 
 def test_of_a_training_that_is_gone_nothing_is_told(plan: Plan, store: Store, tmp_path: Path) -> None:

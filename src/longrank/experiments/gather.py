@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,7 @@ RANDOM_ORDERS = 200
 
 def gather(plan: Plan, store: Store, known: Known = NOTHING, *, say: Say = lambda line: None) -> ExperimentResult:
     """The records of every cell that is known or whose steps are all done and whole, in the order of the plan."""
-    whole = _Whole(store, say)
-    opened = cache(lambda step: open_collection(store.folder(step), step.hints))
+    opened, whole = _Collections(store), _Whole(store, say)
     cells = []
     for cell in plan.cells:
         earlier = known.find(cell)
@@ -50,6 +48,19 @@ def gather(plan: Plan, store: Store, known: Known = NOTHING, *, say: Say = lambd
     return ExperimentResult(about, tuple(cells))
 
 
+class _Collections:
+    """The collections of finished steps, each read once: points of a sweep have steps of their own for the same one."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[str, Opened] = {}
+
+    def __call__(self, step: Step) -> Opened:
+        if step.fingerprint not in self._known:
+            self._known[step.fingerprint] = open_collection(self.store.folder(step), step.hints)
+        return self._known[step.fingerprint]
+
+
 class _Whole:
     """Whether a step is done and nothing of it was lost or changed since; each is looked at once."""
 
@@ -67,10 +78,10 @@ class _Whole:
         return self._known[step.fingerprint]
 
 
-def _scored(cell: Cell, store: Store, opened: Any) -> CellResult:
+def _scored(cell: Cell, store: Store, opened: _Collections) -> CellResult:
     if cell.collection is None:
         raise ValueError("a scored cell has a collection")
-    place: Opened = opened(cell.collection)
+    place = opened(cell.collection)
     grades = place.collection.qrels.grades
     folds: list[list[str]] = [_json(store.folder(step) / FACTS)["asked"] for step in cell.scorings]
     if cell.scorings:
