@@ -3,8 +3,8 @@
     python benchmarks/how_many_seeds.py docs/results/real-text nq-far tuned
     python benchmarks/how_many_seeds.py docs/results/real-text nq-far debiased
 
-Differences are those from zero-shot training, tested as in the report: seeds averaged by query, paired t-test at .01 after
-Holm's correction over the rankers, and a 95% BCa interval that excludes zero.
+Differences are those from zero-shot training, tested as in the report: seeds averaged by query, paired t-test at .01
+after Holm's correction over the rankers, and a 95% BCa interval that excludes zero.
 """
 
 import sys
