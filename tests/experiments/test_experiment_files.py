@@ -476,6 +476,17 @@ def test_an_ensemble_orders_the_candidates_of_its_ranker_by_weights_of_the_other
         assert len(mixed.facts["fingerprints"]) == len(alone.facts["fingerprints"]) + 1
 
 
+def test_an_ensemble_without_other_folds_to_learn_from_is_left_out_in_words(tmp_path: Path) -> None:
+    small = made_small(FOLDER / "paper" / "parade-first-stage.toml")
+    one = small.scoring.model_copy(update={"max_queries": 1})
+    plan, store, said = make_plan(small.model_copy(update={"scoring": one})), Store(tmp_path), list[str]()
+    run_steps(plan.steps, store, say=lambda line: None)
+    result = gather(plan, store, say=said.append)
+    assert result.where(ranker="parade-transformer")
+    assert not result.where(ranker="parade-transformer+first-stage")
+    assert any("only one fold has queries" in line for line in said)
+
+
 def same_but_for_the_lengths(plan: Plan) -> list[list[Cell]]:
     """Cells of one ranker, stage and collection at every point of a sweep over lengths."""
     groups: dict[str, list[Cell]] = {}

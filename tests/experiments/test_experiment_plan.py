@@ -282,6 +282,14 @@ def test_run_times_are_counted_over_all_rounds_with_all_models_in_memory(smalles
     assert (asked.operations, asked.memory_bytes, asked.queries_known) == (few.operations, few.memory_bytes, False)
 
 
+def test_run_times_are_measured_on_the_split_that_is_scored(smallest: Path) -> None:
+    def measured(*overrides: str) -> Step:
+        return next(step for step in planned(smallest, *overrides).steps if step.kind == "costs")
+
+    assert "split" not in measured().settings, "a file that scores the test split keeps its step"
+    assert measured('scoring.split="train"').settings["split"] == "train"
+
+
 def test_scoring_longer_texts_than_in_training_is_estimated_by_the_longer(smallest: Path) -> None:
     def scored(*overrides: str) -> float:
         steps = planned(smallest, "seeds=[0]", *overrides).steps

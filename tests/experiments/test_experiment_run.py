@@ -258,6 +258,13 @@ def test_lost_run_times_are_measured_again(plan: Plan, store: Store) -> None:
     run_steps((step,), store, say=quiet)
 
 
+def test_run_times_ask_the_queries_of_their_split(plan: Plan, store: Store) -> None:
+    step = next(step for step in plan.steps if step.kind == "costs")
+    elsewhere = replace(step, settings={**step.settings, "split": "nowhere"})
+    with pytest.raises(StepFailed, match="nowhere"):
+        run_steps((elsewhere,), store, say=quiet)
+
+
 def test_versions_are_those_a_step_was_made_with(plan: Plan, store: Store) -> None:
     step = next(step for step in plan.steps if step.kind == "score")
     path = store.folder(step) / "done.json"

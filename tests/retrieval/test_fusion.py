@@ -147,6 +147,15 @@ def test_wrong_weights_and_folds_are_refused() -> None:
         linear([FIRST, SECOND], [1.0])
     with pytest.raises(SettingsError, match="one fold only"):
         cross_validated([FIRST, SECOND], [["q"], ["q"]], lambda run: 0.0)
+    with pytest.raises(SettingsError, match="two folds with queries"):
+        cross_validated([FIRST, SECOND], [["q", "r"], []], lambda run: 0.0)
+
+
+def test_a_fold_without_queries_changes_nothing() -> None:
+    runs, truth = planted((0.7, 0.3), queries=6)
+    folds = [["q0", "q1", "q2"], ["q3", "q4", "q5"]]
+    alone, beside = (cross_validated(runs, more, lambda run: agreement(truth, run)) for more in (folds, [*folds, []]))
+    assert alone.scores == beside.scores
 
 
 @given(st.floats(0, 1))

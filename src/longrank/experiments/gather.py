@@ -31,8 +31,14 @@ def gather(plan: Plan, store: Store, known: Known = NOTHING, *, say: Say = lambd
             cells.append(earlier)
             continue
         needed = (*cell.results, *cell.trained, *([cell.collection] if cell.collection else []))
-        if all(whole(step) for step in needed):
-            cells.append(_told(cell, store) if cell.collection is None else _scored(cell, store, opened))
+        if not all(whole(step) for step in needed):
+            continue
+        if cell.kind == "ensemble" and sum(map(bool, _asked(cell, store))) < 2:
+            say(
+                f"{cell.labels['ranker']}: only one fold has queries, none is left to find weights on; ask more of them"
+            )
+            continue
+        cells.append(_told(cell, store) if cell.collection is None else _scored(cell, store, opened))
     experiment = plan.experiment
     about = {
         "title": experiment.title,
@@ -83,7 +89,7 @@ def _scored(cell: Cell, store: Store, opened: _Collections) -> CellResult:
         raise ValueError("a scored cell has a collection")
     place = opened(cell.collection)
     grades = place.collection.qrels.grades
-    folds: list[list[str]] = [_json(store.folder(step) / FACTS)["asked"] for step in cell.scorings]
+    folds = _asked(cell, store)
     if cell.scorings:
         runs = [read_run(store.folder(step) / RUN) for step in cell.scorings]
         asked = [q for fold in folds for q in fold]
@@ -117,6 +123,11 @@ def _scored(cell: Cell, store: Store, opened: _Collections) -> CellResult:
         facts |= _trained(cell.trained, store)
     ranks = relevant_ranks(whole, qrels) if cell.ranked and (cell.scorings or cell.kind == "retriever") else {}
     return CellResult(cell.labels, values, facts, _seconds(cell, store), ranks)
+
+
+def _asked(cell: Cell, store: Store) -> list[list[str]]:
+    """The queries that each scoring of a cell was asked, one list a fold."""
+    return [_json(store.folder(step) / FACTS)["asked"] for step in cell.scorings]
 
 
 def _mixed(ranker: Run, first_stage: Run, folds: Sequence[Sequence[str]], qrels: Qrels, measure: str) -> Run:

@@ -172,6 +172,7 @@ class _Planner:
         settings = {
             **costs.model_dump(exclude={"stage", "untrained"}),
             "rankers": list(rankers),
+            **({"split": self.experiment.scoring.split} if self.experiment.scoring.split != "test" else {}),
             **({"fold": fold} if fold else {}),
             **({"untrained": {label: plain(_without_money(spec)) for label, spec in ready.items()}} if ready else {}),
         }

@@ -101,7 +101,7 @@ def make_costs(job: Job) -> None:
     from longrank.rankers.ready import build_ready
 
     opened, candidates = job.collection(), job.candidates()
-    held_out = opened.queries("test", job.settings.get("fold"))
+    held_out = opened.queries(job.settings.get("split", "test"), job.settings.get("fold"))
     query_ids = [q for q in held_out if candidates.scores.get(q)][: job.settings["queries"]]
     work: list[tuple[Query, list[Document]]] = [
         (

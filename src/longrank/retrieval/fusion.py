@@ -130,11 +130,14 @@ def cross_validated(
     *,
     normalisation: Normalisation = "min-max",
 ) -> Run:
-    """An ensemble in which each fold of query ids is fused with the weights found on the other folds."""
-    parts = [frozenset(fold) for fold in folds]
+    """An ensemble in which each fold of query ids is fused with the weights found on the other folds.
+
+    Folds without queries are left out.
+    """
+    parts = [part for part in map(frozenset, folds) if part]
     everything = frozenset().union(*parts)
     if len(parts) < 2 or sum(map(len, parts)) != len(everything):
-        raise SettingsError("cross-validation needs at least two folds, and every query in one fold only")
+        raise SettingsError("cross-validation needs at least two folds with queries, and every query in one fold only")
     rows: dict[str, Row] = {}
     for fold in parts:
         tuned = best_weights([select(run, everything - fold) for run in runs], objective, normalisation=normalisation)
